@@ -1,0 +1,34 @@
+# `make run` and `make test` set everything up on a fresh machine. TORCH is installed first, so that
+# no multi-gigabyte CUDA build is pulled by accident; on a GPU machine: make setup TORCH='torch>=2.13,<2.15'
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+VENV := .venv
+BIN := $(VENV)/bin
+export OMP_NUM_THREADS ?= 2
+
+.PHONY: help setup run test check lint clean
+
+help:            ## List the targets
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 12
+
+$(BIN)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+setup: $(BIN)/.ready    ## Create .venv and install the project
+
+run: setup       ## Vanilla, EAGLE-3 and EVICT on the lab model, interleaved, with the comparison
+	$(BIN)/python run.py +experiment=first_run
+
+test: setup      ## The test suite (no GPU, no network)
+	$(BIN)/python -m pytest
+
+check: setup     ## Formatting, types and import rules
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+clean:           ## Remove new runs and caches; keeps .venv and results/reference
+	rm -rf results/runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,166 @@
+"""One rule picks how much of a tree is verified; policies differ in their prices only."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evict.cost import CostTable
+from evict.errors import InputError
+from evict.selection import CostAware, FixedPrefix, Full, Selection
+from evict.tree import Candidates, DraftTree
+
+# Few distinct values, so that exact ties in S and in S / C are common.
+SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(0.0, 1.0, width=32)
+COSTS = st.sampled_from([1.0, 1.5, 2.0, 3.0]) | st.floats(0.5, 50.0)
+
+
+def table(*step_ms: float) -> CostTable:
+    return CostTable(step_ms=step_ms, ar_ms=1.0, spread_ms=(0.0,) * len(step_ms))
+
+
+def expected_of(scores: list[float]) -> torch.Tensor:
+    ordered = sorted(scores, reverse=True)
+    return torch.tensor([1.0, *ordered], dtype=torch.float32).cumsum(0)
+
+
+def best_by_loop(expected: list[float], step_ms: list[float], offset: float = 0.0) -> int:
+    best = 1
+    for k in range(2, len(expected) + 1):
+        utility = (expected[k - 1] - offset) / step_ms[k - 1]
+        if utility > (expected[best - 1] - offset) / step_ms[best - 1]:
+            best = k
+    return best
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[torch.Tensor, list[float]]:
+    size = draw(st.integers(1, 33))
+    scores = draw(st.lists(SCORES, min_size=size - 1, max_size=size - 1))
+    spare = draw(st.integers(0, 4))
+    costs = draw(st.lists(COSTS, min_size=size + spare, max_size=size + spare))
+    return expected_of(scores), costs
+
+
+@given(problems(), st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_cost_aware_equals_a_loop(
+    problem: tuple[torch.Tensor, list[float]], count_root: bool
+) -> None:
+    expected, costs = problem
+    select = CostAware(count_root).bind(table(*costs), len(costs))
+    offset = 0.0 if count_root else 1.0
+    assert select(expected).item() == best_by_loop(expected.tolist(), costs, offset)
+
+
+def test_a_tie_takes_the_smallest_k() -> None:
+    select = CostAware().bind(table(1.0, 2.0, 3.0, 3.0), 4)
+    assert select(torch.tensor([1.0, 2.0, 3.0, 3.0])).item() == 1
+    # 49 * (1 / 49) is below 1 in float64; 49 / 49 and 50 / 50 are the same number.
+    select = CostAware().bind(table(2.0, 49.0, 50.0), 3)
+    assert select(torch.tensor([1.0, 49.0, 50.0])).item() == 2
+
+
+def test_flat_cost_verifies_everything_that_may_be_accepted() -> None:
+    select = CostAware().bind(table(*[2.0] * 6), 6)
+    assert select(expected_of([0.9, 0.5, 0.4, 0.2, 0.1])).item() == 6
+    assert select(expected_of([0.9, 0.5, 0.0, 0.0, 0.0])).item() == 3
+    assert select(expected_of([0.0] * 5)).item() == 1
+
+
+def test_the_root_counts_unless_told_otherwise() -> None:
+    expected, costs = expected_of([0.3, 0.2]), table(1.0, 1.4, 1.6)
+    assert CostAware().bind(costs, 3)(expected).item() == 1
+    assert CostAware(count_root=False).bind(costs, 3)(expected).item() == 3
+
+
+@given(problems(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_full_is_the_longest_fixed_prefix(
+    problem: tuple[torch.Tensor, list[float]], data: st.DataObject
+) -> None:
+    expected, costs = problem
+    draft_tokens, size = len(costs), expected.shape[0]
+    full = Full().bind(None, draft_tokens)
+    longest = FixedPrefix(draft_tokens).bind(None, draft_tokens)
+    assert torch.equal(full.price_NN, longest.price_NN)
+    assert full(expected).item() == longest(expected).item() == size
+    k = data.draw(st.integers(1, draft_tokens))
+    assert FixedPrefix(k).bind(None, draft_tokens)(expected).item() == min(k, size)
+
+
+POLICIES: list[Selection] = [Full(), FixedPrefix(5), CostAware(), CostAware(count_root=False)]
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+def test_batches_are_selected_row_by_row(policy: Selection) -> None:
+    select = policy.bind(table(*[1 + 0.07 * k for k in range(32)]), 32)
+    scores = torch.rand(3, 4, 31, generator=torch.Generator().manual_seed(1)) ** 4
+    ordered = torch.cat([torch.ones(3, 4, 1), scores.sort(-1, descending=True).values], -1)
+    expected = ordered.cumsum(-1)
+    chosen = select(expected)
+    assert chosen.shape == (3, 4)
+    assert chosen.dtype == torch.int64
+    rows = [[select(expected[i, j]).item() for j in range(4)] for i in range(3)]
+    assert chosen.tolist() == rows
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+def test_choosing_never_looks_at_values(policy: Selection) -> None:
+    """Meta tensors have no values: any read by the host, from build to k, would raise."""
+    candidates = Candidates(
+        tokens_M=torch.empty(200, dtype=torch.int64, device="meta"),
+        parents_M=torch.empty(200, dtype=torch.int64, device="meta"),
+        depths_M=torch.empty(200, dtype=torch.int64, device="meta"),
+        log_scores_M=torch.empty(200, device="meta"),
+    )
+    select = policy.bind(table(*[1.0] * 32), 32)
+    with torch.inference_mode():
+        tree = DraftTree.build(7, candidates, 32)
+        chosen = select(tree.expected())
+        moved = select.to("meta")(tree.expected())
+    assert chosen.device.type == moved.device.type == "meta"
+    assert chosen.shape == moved.shape == ()
+    assert tree.mask().shape == (32, 32)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+def test_choosing_is_captured_in_a_cuda_graph(policy: Selection) -> None:
+    generator = torch.Generator().manual_seed(5)
+    expected = torch.rand(32, generator=generator).sort(descending=True).values.cumsum(0) + 1
+    select = policy.bind(table(*[1 + 0.07 * k for k in range(32)]), 32)
+    wanted, static = select(expected).item(), torch.ones(32, device="cuda")
+    on_device = select.to("cuda")
+    on_device(static)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        chosen = on_device(static)
+    static.copy_(expected)
+    graph.replay()
+    assert chosen.item() == wanted
+
+
+@pytest.mark.parametrize("k", [0, -1, 9])
+def test_a_fixed_prefix_outside_the_tree_is_refused(k: int) -> None:
+    with pytest.raises(InputError, match=rf"seen: {k}; allowed: 1\.\.8"):
+        FixedPrefix(k).bind(None, 8)
+
+
+def test_cost_aware_needs_a_table_of_its_length() -> None:
+    with pytest.raises(InputError, match=r"without a cost table; allowed: .*C\(1\)\.\.C\(8\)"):
+        CostAware().bind(None, 8)
+    with pytest.raises(InputError, match=r"seen: C\(1\)\.\.C\(2\); .*draft_tokens=8"):
+        CostAware().bind(table(1.0, 2.0), 8)
+
+
+def test_trees_larger_than_bound_are_refused() -> None:
+    with pytest.raises(InputError, match=r"seen: 9; allowed: 1\.\.8"):
+        Full().bind(None, 8)(torch.ones(9))
+
+
+def test_only_cost_aware_asks_for_costs() -> None:
+    assert [policy.needs_cost for policy in POLICIES] == [False, False, True, True]
