@@ -1,0 +1,1 @@
+"""The lab model: its corpus, training and files."""
