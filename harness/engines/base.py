@@ -1,0 +1,146 @@
+"""What an engine is: the protocol every backend implements, and the plain data it exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from evict.cost import CostTable
+from harness.records import StepRecord
+
+Drafter = Literal["none", "eagle3", "trie"]
+FinishReason = Literal["eos", "stop", "length", "context"]
+Message = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One generation: prompt token ids and when to stop (EOS, a stop string, a length)."""
+
+    prompt_id: str
+    prompt_ids: tuple[int, ...]
+    max_new_tokens: int
+    temperature: float = 0.0
+    stop: tuple[str, ...] = ()
+    ignore_eos: bool = False
+
+
+@dataclass
+class RequestTrace:
+    """What came out. `output_ids` holds the committed tokens, the prefill's token first.
+
+    `steps[i].committed` sum to `len(output_ids) - 1`: the token produced by prefill is not a
+    decode token. `expert_union_layers[i]` is the union per MoE layer of step i.
+    """
+
+    output_ids: list[int]
+    text: str
+    finish_reason: FinishReason
+    prefill_ms: float
+    decode_ms: float
+    steps: list[StepRecord] = field(default_factory=list)
+    expert_union_layers: list[list[int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Method:
+    """Plain data composed from `conf/method/*.yaml`; engines interpret it, none knows its name.
+
+    `growth` and `selection` are objects of `evict.growth` and `evict.selection`. Vanilla has no
+    drafter, no growth, no selection and `draft_tokens` 1. `calibrate` scales the draft logits by
+    the cost table's beta before scores are formed.
+    """
+
+    name: str
+    drafter: Drafter = "none"
+    growth: Any = None
+    selection: Any = None
+    draft_tokens: int = 1
+    lossless: bool = True
+    calibrate: bool = False
+
+    @property
+    def speculative(self) -> bool:
+        """Whether a step drafts anything."""
+        return self.drafter != "none"
+
+    @property
+    def needs_cost(self) -> bool:
+        """Whether a profiled cost table must be set before `generate`."""
+        return self.calibrate or bool(getattr(self.selection, "needs_cost", False))
+
+
+@dataclass(frozen=True)
+class EngineFacts:
+    """The resolved configuration, read back from the engine and not from the request."""
+
+    engine: str
+    model: str
+    dtype: str
+    device: str
+    threads: int
+    layers: int
+    experts: int
+    experts_per_token: int
+    context_length: int
+    draft_vocab: int
+    weights_hash: str
+    versions: dict[str, str]
+
+    def fingerprint(self) -> dict[str, str]:
+        """The facts a cost table depends on, as strings."""
+        return {
+            "engine": self.engine,
+            "model": self.model,
+            "dtype": self.dtype,
+            "device": self.device,
+            "threads": str(self.threads),
+            "weights": self.weights_hash,
+            **{f"version.{name}": value for name, value in sorted(self.versions.items())},
+        }
+
+
+@dataclass(frozen=True)
+class StepView:
+    """One speculative step as an observer sees it (never built unless someone observes).
+
+    `tree` is the full draft tree of N nodes in score order, `verify_length` k the verified prefix,
+    `path` the accepted node indices with the root first, `next_token` the token committed after
+    them. `draft_rows` pairs a drafter's logits over its vocabulary with the target's token there.
+    """
+
+    tree: Any
+    verify_length: int
+    path: Sequence[int]
+    next_token: int
+    draft_rows: Sequence[tuple[Any, int]]
+
+
+Observer = Callable[[StepView], None]
+
+
+class Engine(Protocol):
+    """A backend that decodes with any `Method` and reports what each step did and cost."""
+
+    def describe(self) -> EngineFacts: ...
+
+    def encode_chat(self, messages: Sequence[Message]) -> list[int]:
+        """Token ids of the chat template with the generation prompt appended."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str: ...
+
+    def generate(
+        self, request: Request, method: Method, seed: int, observer: Observer | None = None
+    ) -> RequestTrace: ...
+
+    def set_cost(self, cost: CostTable | None) -> None: ...
+
+    def forced_step_times(
+        self, method: Method, prompts: Sequence[Sequence[int]], steps: int
+    ) -> list[StepRecord]:
+        """Records of at least `steps` steps of `method`, warm-up steps dropped, EOS ignored."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,193 @@
+"""The decode loop: draft, select, verify, accept, compact, draft-extend - one record a step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from evict.acceptance import Accepted, GeneratorChance, greedy, sampling
+from evict.cost import CostTable
+from evict.selection import Selector
+from evict.tree import DraftTree
+from harness.engines.base import FinishReason, Method, Observer, Request, StepView
+from harness.engines.torch.cache import KVCache
+from harness.engines.torch.layers import additive
+from harness.engines.torch.proposer import Proposer
+from harness.engines.torch.qwen3_moe import Qwen3Moe, TargetOutput
+from harness.records import StepRecord
+
+Clock = Callable[[], float]
+
+
+def make_clock(device: str) -> Clock:
+    """Seconds, read after all queued device work has finished."""
+    if not device.startswith("cuda"):
+        return time.perf_counter
+
+    def synchronised() -> float:
+        torch.cuda.synchronize()
+        return time.perf_counter()
+
+    return synchronised
+
+
+@dataclass
+class Output:
+    """Committed tokens of one request and the rule that ended it."""
+
+    request: Request
+    eos_ids: frozenset[int]
+    decode: Callable[[Sequence[int]], str]
+    ids: list[int] = field(default_factory=list)
+    finish: FinishReason | None = None
+
+    def commit(self, tokens: Sequence[int]) -> int:
+        """Append tokens up to the first stop rule that fires; returns how many were kept."""
+        for count, token in enumerate(tokens, start=1):
+            self.ids.append(token)
+            if token in self.eos_ids and not self.request.ignore_eos:
+                self.finish = "eos"
+            elif self._stopped():
+                self.finish = "stop"
+            elif len(self.ids) >= self.request.max_new_tokens:
+                self.finish = "length"
+            if self.finish:
+                return count
+        return len(tokens)
+
+    def _stopped(self) -> bool:
+        if not self.request.stop:
+            return False
+        window = max(len(stop.encode()) for stop in self.request.stop) + 1
+        tail = self.decode(self.ids[-window:])
+        return any(stop in tail for stop in self.request.stop)
+
+
+@dataclass
+class Decoder:
+    """One request in flight: target cache, proposer and policy. `run()` yields its steps."""
+
+    model: Qwen3Moe
+    proposer: Proposer
+    method: Method
+    selector: Selector | None
+    output: Output
+    cache: KVCache
+    generator: torch.Generator
+    clock: Clock
+    cost: CostTable | None = None
+    observer: Observer | None = None
+    steps: list[StepRecord] = field(default_factory=list)
+    union_layers: list[list[int]] = field(default_factory=list)
+
+    @torch.inference_mode()
+    def prefill(self) -> float:
+        """Run the prompt, commit the first token, feed the proposer; returns milliseconds."""
+        start = self.clock()
+        prompt = self.output.request.prompt_ids
+        device = self.model.device
+        tokens = torch.tensor(prompt, device=device)
+        positions = torch.arange(len(prompt), device=device)
+        mask = None
+        if len(prompt) > 1:
+            causal = torch.ones(len(prompt), len(prompt), dtype=torch.bool, device=device).tril_()
+            mask = additive(causal, 0, self.model.dtype)
+        out = self.model.forward(
+            tokens, positions, self.cache, mask, self.proposer.aux_layers, last_only=True
+        )
+        self.cache.length = len(prompt)
+        root = DraftTree(tokens[-1:], tokens.new_tensor([-1]), tokens.new_zeros(1), out.logits_TV[0, :1])
+        first = self._accept(root, out.logits_TV).next_token
+        self.output.commit([first])
+        self.proposer.extend(out.states_TF, [*prompt[1:], first])
+        return (self.clock() - start) * 1e3
+
+    @torch.inference_mode()
+    def run(self, max_steps: int | None = None) -> float:
+        """Decode until a stop rule fires; returns milliseconds from first to last step."""
+        begin = last = self.clock()
+        while self.output.finish is None and (max_steps is None or len(self.steps) < max_steps):
+            if self.cache.length + self.method.draft_tokens > self.cache.slots:
+                self.output.finish = "context"
+                break
+            last = self._step(last)
+        return (last - begin) * 1e3
+
+    def _step(self, begin: float) -> float:
+        tree, k = self._propose()
+        drafted = self.clock()
+        out = self._verify(tree, k)
+        accepted = self._accept(tree, out.logits_TV)
+        verified = self.clock()
+        path = accepted.path
+        tokens = [*tree.tokens_N[path[1:]].tolist(), accepted.next_token] if len(path) > 1 else [
+            accepted.next_token
+        ]
+        if self.observer:
+            rows = self.proposer.draft_rows(tree, path, accepted.next_token)
+            self.observer(StepView(tree, k, path, accepted.next_token, rows))
+        context = self.cache.length
+        self.cache.keep(path)
+        committed = self.output.commit(tokens)
+        kept = self.clock()
+        self.proposer.extend(out.states_TF[path] if path != [0] else out.states_TF[:1], tokens)
+        end = self.clock()
+        self._record(tree, k, accepted, committed, context, out, (begin, drafted, verified, kept, end))
+        return self.clock()
+
+    def _propose(self) -> tuple[DraftTree, int]:
+        tree = self.proposer.propose(self.output.ids[-1], self.method)
+        if self.selector is None:
+            return tree, tree.size
+        self._expected_N = tree.expected()
+        return tree, int(self.selector(self._expected_N))
+
+    def _verify(self, tree: DraftTree, k: int) -> TargetOutput:
+        part = tree.prefix(k)
+        mask = additive(part.mask(), self.cache.length, self.model.dtype) if k > 1 else None
+        positions = part.depths_N + self.cache.length
+        return self.model.forward(
+            part.tokens_N, positions, self.cache, mask, self.proposer.aux_layers
+        )
+
+    def _accept(self, tree: DraftTree, logits_kV: Tensor) -> Accepted:
+        temperature = self.output.request.temperature
+        if temperature == 0.0:
+            return greedy(tree, logits_kV.argmax(dim=-1))
+        probs_kV = torch.softmax(logits_kV.double() / temperature, dim=-1)
+        return sampling(tree, probs_kV, GeneratorChance(self.generator))
+
+    def _record(
+        self, tree: DraftTree, k: int, accepted: Accepted, committed: int, context: int,
+        out: TargetOutput, times: tuple[float, float, float, float, float],
+    ) -> None:
+        begin, drafted, verified, kept, end = times
+        expected = float(self._expected_N[k - 1]) if self.selector else 1.0
+        self.steps.append(StepRecord(
+            step=len(self.steps),
+            drafted=tree.size - 1,
+            verified=k,
+            accepted=len(accepted.path) - 1,
+            committed=committed,
+            depth_drawn=int(tree.depths_N.max()) if tree.size > 1 else 0,
+            expected=expected,
+            utility=self._utility(expected, k),
+            draft_ms=(drafted - begin) * 1e3,
+            verify_ms=(verified - drafted) * 1e3,
+            extend_ms=(end - kept) * 1e3,
+            other_ms=(kept - verified) * 1e3,
+            total_ms=(end - begin) * 1e3,
+            context_len=context,
+            expert_union=sum(out.union_L) / len(out.union_L),
+        ))
+        self.union_layers.append(out.union_L)
+
+    def _utility(self, expected: float, k: int) -> float | None:
+        """U(k) = C_AR * S_k / C(k) (paper, eq. 9); None without a cost table."""
+        if self.selector is None or self.cost is None or k > self.cost.draft_tokens:
+            return None
+        return self.cost.ar_ms * expected / self.cost.step_ms[k - 1]

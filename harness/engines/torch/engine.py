@@ -1,0 +1,198 @@
+"""The embedded engine behind `engine=torch`: one model, one draft head, one request at a time."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from evict.cost import CostTable
+from evict.errors import InputError
+from harness.engines.base import EngineFacts, Message, Method, Observer, Request, RequestTrace
+from harness.engines.torch.decode import Decoder, Output, make_clock
+from harness.engines.torch.eagle3 import Eagle3Head
+from harness.engines.torch.proposer import Eagle3Proposer, NoProposer, Proposer
+from harness.engines.torch.qwen3_moe import Qwen3Moe
+from harness.engines.torch.tokenizer import ChatTokenizer
+from harness.engines.torch.weights import content_hash, locate
+from harness.records import StepRecord
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+WARMUP_STEPS = 2
+
+
+class TorchEngine:
+    """Loads a Hugging Face target and a SpecForge head; fp32 or bf16, CPU or CUDA, batch 1."""
+
+    def __init__(
+        self, model: Mapping[str, Any], device: str = "auto", dtype: str = "float32",
+        threads: int = 1, **_: Any,
+    ) -> None:
+        if dtype not in DTYPES:
+            raise InputError("unknown dtype", seen=dtype, allowed=sorted(DTYPES))
+        torch.set_num_threads(threads)
+        self.threads = threads
+        self.device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+        self.name = str(model["name"])
+        folders = [locate(model["target"], model.get("revision"))]
+        self.tokenizer = ChatTokenizer(folders[0], bool(model.get("trust_remote_code", False)))
+        self.target = Qwen3Moe(folders[0], DTYPES[dtype], self.device)
+        self.head: Eagle3Head | None = None
+        if model.get("draft"):
+            folders.append(locate(model["draft"], model.get("draft_revision")))
+            self.head = Eagle3Head(
+                folders[1], self.target.config, self.target.embedding, DTYPES[dtype], self.device
+            )
+        self.dtype, self.weights_hash = dtype, content_hash(*folders)
+        self.context_length = int(model.get("context_length") or self.target.config.context_length)
+        self.cost: CostTable | None = None
+        self.clock = make_clock(self.device)
+        self._proposers: dict[str, Callable[[Method, int], Proposer]] = {
+            "none": lambda method, slots: NoProposer(self.device),
+            "eagle3": self._eagle3,
+        }
+
+    def describe(self) -> EngineFacts:
+        """Resolved facts, read from the loaded networks."""
+        c = self.target.config
+        return EngineFacts(
+            engine="torch", model=self.name, dtype=self.dtype, device=self._device_name(),
+            threads=torch.get_num_threads(), layers=c.layers, experts=c.experts,
+            experts_per_token=c.experts_per_token, context_length=self.context_length,
+            draft_vocab=self.head.config.draft_vocab_size if self.head else 0,
+            weights_hash=self.weights_hash,
+            versions={"torch": torch.__version__, "evict-bench": _version("evict-bench")},
+        )
+
+    def encode_chat(self, messages: Sequence[Message]) -> list[int]:
+        """Token ids of the conversation with the generation prompt."""
+        return self.tokenizer.encode_chat(messages)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of token ids, special tokens left out."""
+        return self.tokenizer.decode(ids)
+
+    def set_cost(self, cost: CostTable | None) -> None:
+        """Use this table from now on; one measured elsewhere is refused, naming the fields.
+
+        The growth it was measured with is compared when a method asks for it.
+        """
+        if cost is not None:
+            growth = {"growth": cost.fingerprint.get("growth", "")}
+            cost.check({**self.describe().fingerprint(), **growth})
+        self.cost = cost
+
+    def generate(
+        self, request: Request, method: Method, seed: int, observer: Observer | None = None
+    ) -> RequestTrace:
+        """Decode one request with `method`; the same seed gives the same tokens."""
+        decoder = self._decoder(request, method, seed, observer)
+        prefill_ms = decoder.prefill()
+        decode_ms = decoder.run()
+        output = decoder.output
+        return RequestTrace(
+            output_ids=output.ids, text=self.decode(output.ids),
+            finish_reason=output.finish or "length", prefill_ms=prefill_ms, decode_ms=decode_ms,
+            steps=decoder.steps, expert_union_layers=decoder.union_layers,
+        )
+
+    def forced_step_times(
+        self, method: Method, prompts: Sequence[Sequence[int]], steps: int
+    ) -> list[StepRecord]:
+        """`steps` records of `method`, spread over the prompts.
+
+        The first steps after each prefill warm the caches and are dropped; EOS is ignored.
+        """
+        share, records = -(-steps // len(prompts)), []
+        budget = (share + WARMUP_STEPS) * method.draft_tokens + 1
+        for index, prompt in enumerate(prompts):
+            request = Request(f"forced-{index}", tuple(prompt), budget, ignore_eos=True)
+            decoder = self._decoder(request, method, 0, None)
+            decoder.prefill()
+            decoder.run(share + WARMUP_STEPS)
+            records += decoder.steps[WARMUP_STEPS:]
+        return records
+
+    def close(self) -> None:
+        """Nothing outlives the object."""
+
+    def _decoder(
+        self, request: Request, method: Method, seed: int, observer: Observer | None
+    ) -> Decoder:
+        self._check(request, method)
+        self._check_growth(method)
+        slots = min(
+            self.context_length, len(request.prompt_ids) + request.max_new_tokens + method.draft_tokens
+        )
+        scratch = method.growth.capacity if method.growth else 0
+        make = self._proposers.get(method.drafter)
+        if make is None:
+            raise InputError("unknown drafter", seen=method.drafter, allowed=sorted(self._proposers))
+        selector = None
+        if method.selection is not None:
+            bound = method.selection.bind(self.cost, method.draft_tokens)
+            selector = bound.to(self.device)
+        return Decoder(
+            model=self.target, proposer=make(method, slots + scratch), method=method,
+            selector=selector,
+            output=Output(request, self._eos_ids(), self.decode),
+            cache=self.target.new_cache(slots),
+            generator=torch.Generator().manual_seed(seed), clock=self.clock,
+            cost=self.cost, observer=observer,
+        )
+
+    def _check(self, request: Request, method: Method) -> None:
+        if not request.prompt_ids:
+            raise InputError(f"prompt {request.prompt_id} is empty", seen=0, allowed="1 token or more")
+        room = self.context_length - method.draft_tokens
+        if len(request.prompt_ids) > room:
+            raise InputError(
+                f"prompt {request.prompt_id} is longer than the context",
+                seen=f"{len(request.prompt_ids)} tokens", allowed=f"at most {room}",
+                hint="truncate=middle",
+            )
+        if request.max_new_tokens < 1 or request.temperature < 0:
+            raise InputError(
+                "max_new_tokens or temperature out of range",
+                seen=(request.max_new_tokens, request.temperature), allowed=">= 1 and >= 0",
+            )
+
+    def _check_growth(self, method: Method) -> None:
+        """Refuse to price this method's steps with a table of another drafting configuration."""
+        if self.cost is not None and method.needs_cost:
+            facts = {**self.describe().fingerprint(), "growth": repr(method.growth)}
+            self.cost.check(facts)
+
+    def _eagle3(self, method: Method, slots: int) -> Proposer:
+        if self.head is None:
+            raise InputError("the method drafts with an EAGLE-3 head but the model names none",
+                             seen=self.name, allowed="a model with `draft`", hint="method=vanilla")
+        beta = self.cost.beta if method.calibrate and self.cost else 1.0
+        return Eagle3Proposer(self.head, slots, beta)
+
+    def _eos_ids(self) -> frozenset[int]:
+        return frozenset(self.target.config.eos_ids) | frozenset(self.tokenizer.eos_ids)
+
+    def _device_name(self) -> str:
+        if self.device.startswith("cuda"):
+            return torch.cuda.get_device_name(self.device)
+        return f"cpu ({_cpu_model()})"
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "source"
+
+
+def _cpu_model() -> str:
+    try:
+        with open("/proc/cpuinfo") as handle:
+            names = [line.split(":", 1)[1].strip() for line in handle if line.startswith("model name")]
+        return names[0] if names else platform.processor()
+    except OSError:
+        return platform.processor() or platform.machine()
