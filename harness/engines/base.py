@@ -96,6 +96,8 @@ class EngineFacts:
             "dtype": self.dtype,
             "device": self.device,
             "threads": str(self.threads),
+            "experts": str(self.experts),
+            "experts_per_token": str(self.experts_per_token),
             "weights": self.weights_hash,
             **{f"version.{name}": value for name, value in sorted(self.versions.items())},
         }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 
@@ -24,20 +25,23 @@ from harness.lab.train_target import train_target
 WEIGHTS = Path(__file__).parent / "weights"
 
 
-def build_tokenizer(recipe: Recipe, out: Path) -> None:
-    """Train the vocabulary on the first dialogues of every family."""
+def corpus_sample(recipe: Recipe) -> list[Dialogue]:
+    """The first training dialogues of every family: the tokenizer's text and the corpus' hash."""
     part = recipe.tokenizer
+    return [
+        dialogue
+        for family in FAMILIES
+        for dialogue in islice(dialogues(family, "train", part.seed), part.dialogues_per_family)
+    ]
 
-    def rows() -> Iterator[Dialogue]:
-        for family in FAMILIES:
-            source = dialogues(family, "train", part.seed)
-            yield from islice(source, part.dialogues_per_family)
 
-    sample = list(rows())
-    print("corpus sha256", fingerprint(sample), flush=True)
-    save_tokenizer(
-        train_tokenizer(sample, part), out / "target", recipe.target.max_position_embeddings
-    )
+def build_tokenizer(recipe: Recipe, out: Path) -> None:
+    """Train the vocabulary and note what the weights are made from."""
+    sample = corpus_sample(recipe)
+    context = recipe.target.max_position_embeddings
+    save_tokenizer(train_tokenizer(sample, recipe.tokenizer), out / "target", context)
+    made_from = {"corpus_sha256": fingerprint(sample), "recipe": asdict(recipe)}
+    (out / "training.json").write_text(json.dumps(made_from, indent=2) + "\n")
 
 
 def load_tokenizer(out: Path) -> Tokenizer:
@@ -46,10 +50,10 @@ def load_tokenizer(out: Path) -> Tokenizer:
 
 
 def corpus_batches(
-    recipe: Recipe, tokenizer: Tokenizer, split: str, seed: int, tokens: int, weights: object = None
+    weights: Mapping[str, float], tokenizer: Tokenizer, split: str, seed: int, tokens: int
 ) -> Iterator[Batch]:
-    """Endless batches of the mixture."""
-    source = mixture(split, seed, weights or recipe.target_mixture)  # type: ignore[arg-type]
+    """Endless batches of a mixture of families."""
+    source = mixture(split, seed, weights)
     return batches((to_row(d, tokenizer) for d in source), tokens, seed)
 
 
@@ -57,10 +61,9 @@ def build_target(recipe: Recipe, out: Path) -> None:
     """Train the target and leave its checkpoint beside the tokenizer."""
     tokenizer = load_tokenizer(out)
     part = recipe.target
-    evaluation = list(
-        islice(corpus_batches(recipe, tokenizer, "heldout", 99, part.tokens_per_step), 12)
-    )
-    source = corpus_batches(recipe, tokenizer, "train", part.seed, part.tokens_per_step)
+    weights, size = recipe.target_mixture, part.tokens_per_step
+    evaluation = list(islice(corpus_batches(weights, tokenizer, "heldout", 99, size), 12))
+    source = corpus_batches(weights, tokenizer, "train", part.seed, size)
     train_target(part, tokenizer.get_vocab_size(), source, evaluation, out / "target.ckpt")
 
 

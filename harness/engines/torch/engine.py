@@ -50,6 +50,7 @@ class TorchEngine:
         self.context_length = int(model.get("context_length") or self.target.config.context_length)
         self.cost: CostTable | None = None
         self.clock = make_clock(self.device)
+        self._facts = self._read_facts()
         self._proposers: dict[str, Callable[[Method, int], Proposer]] = {
             "none": lambda method, slots: NoProposer(self.device),
             "eagle3": self._eagle3,
@@ -57,6 +58,9 @@ class TorchEngine:
 
     def describe(self) -> EngineFacts:
         """Resolved facts, read from the loaded networks."""
+        return self._facts
+
+    def _read_facts(self) -> EngineFacts:
         c = self.target.config
         return EngineFacts(
             engine="torch", model=self.name, dtype=self.dtype, device=self._device_name(),
