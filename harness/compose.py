@@ -1,0 +1,140 @@
+"""From YAML to objects: methods, engines, and the config of a run with everything resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, fields
+from typing import Any, cast
+
+import hydra
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import InstantiationException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from evict.errors import InputError
+from harness.config import ROOT, MethodConfig, ModelConfig, RunConfig, known
+from harness.engines.base import Engine, Method
+
+CHOICES = {
+    "profile": ("auto", "only", "never"),
+    "truncate": ("error", "tail", "middle"),
+    "log_level": ("DEBUG", "INFO", "WARNING", "ERROR"),
+}
+DRAFTERS = ("none", "eagle3", "trie")
+
+
+def load_group(group: str, name: str) -> DictConfig:
+    """The node that `group=name` would compose, defaults of its file included."""
+    names = known(group)
+    if name not in names:
+        raise InputError(f"unknown {group}", seen=name, allowed=", ".join(names))
+    if not GlobalHydra.instance().is_initialized():
+        raise RuntimeError("load_group needs an initialised Hydra")
+    return cast(DictConfig, hydra.compose(config_name=f"{group}/{name}")[group])
+
+
+def run_config(composed: DictConfig) -> RunConfig:
+    """The typed config of one command line; `engine: auto` is replaced by the model's engine."""
+    try:
+        config = cast(RunConfig, OmegaConf.to_object(composed))
+    except OmegaConfBaseException as error:
+        raise InputError(str(error).splitlines()[0]) from error
+    name = config.engine["name"]
+    if name == "auto":
+        config.engine = _engine_node(config.model)
+    _check(config)
+    return config
+
+
+def _engine_node(model: ModelConfig) -> dict[str, Any]:
+    """The named engine's settings; only its name when this version does not ship it."""
+    if model.engine not in known("engine"):
+        return {"name": model.engine}
+    node = OmegaConf.to_container(load_group("engine", model.engine), resolve=True)
+    return cast(dict[str, Any], node)
+
+
+def arms(config: RunConfig) -> list[MethodConfig]:
+    """The chosen method, then those in `compare`; InputError for one named twice or unknown."""
+    chosen = [config.method]
+    for name in config.compare:
+        if any(method.name == name for method in chosen):
+            raise InputError("a method is compared with itself", seen=name, hint="compare=[]")
+        node = OmegaConf.merge(OmegaConf.structured(MethodConfig), load_group("method", name))
+        chosen.append(cast(MethodConfig, OmegaConf.to_object(node)))
+    return chosen
+
+
+def build_method(config: MethodConfig, calibrate: bool) -> Method:
+    """The method's growth and selection as objects, checked against each other.
+
+    InputError when draft_tokens lies outside 1..capacity + 1 or a fixed k outside the tree.
+    """
+    if config.drafter not in DRAFTERS:
+        raise InputError("unknown drafter", seen=config.drafter, allowed=", ".join(DRAFTERS))
+    growth, selection = _build(config.growth), _build(config.selection)
+    largest = 1 if growth is None else growth.capacity + 1
+    if not 1 <= config.draft_tokens <= largest:
+        raise InputError(
+            f"draft_tokens of method {config.name} (root included)",
+            seen=config.draft_tokens,
+            allowed=f"1..{largest}",
+            hint="raise method.growth.steps or method.growth.topk for a larger tree",
+        )
+    if selection is not None and not selection.needs_cost:
+        selection.bind(None, config.draft_tokens)
+    return Method(
+        name=config.name,
+        drafter=cast(Any, config.drafter),
+        growth=growth,
+        selection=selection,
+        draft_tokens=config.draft_tokens,
+        lossless=config.lossless,
+        calibrate=calibrate and config.drafter != "none",
+    )
+
+
+def engine_opener(config: RunConfig) -> Callable[[], Engine]:
+    """A function that loads the engine; nothing heavy is imported before it is called."""
+    model = absolute(config.model)
+
+    def open_engine() -> Engine:
+        node = {key: value for key, value in config.engine.items() if key != "name"}
+        factory = _build({**node, "_partial_": True})
+        return cast(Engine, factory(model=asdict(model)))
+
+    return open_engine
+
+
+def absolute(model: ModelConfig) -> ModelConfig:
+    """The same model with local checkpoint paths resolved against the repository root."""
+    values = {item.name: getattr(model, item.name) for item in fields(model)}
+    for key in ("target", "draft"):
+        if values[key] and (ROOT / values[key]).exists():
+            values[key] = str(ROOT / values[key])
+    return ModelConfig(**values)
+
+
+def _build(node: Any) -> Any:
+    if node is None:
+        return None
+    try:
+        return hydra.utils.instantiate(node)
+    except InstantiationException as error:
+        if isinstance(error.__cause__, InputError):
+            raise error.__cause__ from None
+        raise InputError(str(error).splitlines()[0], seen=node.get("_target_")) from error
+
+
+def _check(config: RunConfig) -> None:
+    for key, allowed in CHOICES.items():
+        value = getattr(config, key)
+        if value not in allowed:
+            raise InputError(f"{key}=", seen=value, allowed=", ".join(allowed))
+    lowest = {"temperature": 0, "max_new_tokens": 1, "repeats": 1, "warmup_prompts": 0}
+    for key, low in {**lowest, "warmup_tokens": 1}.items():
+        if not getattr(config, key) >= low:
+            raise InputError(f"{key}=", seen=getattr(config, key), allowed=f">= {low}")
+    if config.limit is not None and config.limit < 1:
+        raise InputError("limit=", seen=config.limit, allowed=">= 1, or null for all prompts")

@@ -1,0 +1,59 @@
+"""What makes two measurements the same run, a pair, or neighbours in one table."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+def digest(values: object) -> str:
+    """Hash of plain data, independent of the order of keys."""
+    text = json.dumps(values, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What changes a measurement, and nothing else: equal identities are the same run."""
+
+    model: dict[str, Any]
+    method: dict[str, Any]
+    prompts: str
+    sampling: dict[str, Any]
+    engine: dict[str, Any]
+
+    @property
+    def run_hash(self) -> str:
+        """The run itself."""
+        return digest([self.model, self.method, self.prompts, self.sampling, self.engine])
+
+    @property
+    def method_hash(self) -> str:
+        """The method's settings alone."""
+        return digest(self.method)
+
+    def settings_hash(self, limit: int | None) -> str:
+        """Equal for the runs of one table: any method, any benchmark, as many prompts."""
+        return digest([self.model, self.sampling, self.engine, limit])
+
+    @property
+    def pair_hash(self) -> str:
+        """Equal for runs that differ in nothing but their method."""
+        return digest([self.model, self.prompts, self.sampling, self.engine])
+
+
+def run_path(
+    results: Path, experiment: str, names: Sequence[str], temperature: float, engine: str, key: str
+) -> Path:
+    """<results>/<experiment>/<model>-<method>-<benchmark>-T<temp>-<engine>-<hash8>."""
+    parts = [*names, f"T{temperature:g}", engine, key[:8]]
+    return results / experiment / "-".join(parts)
+
+
+def machine_hash(provenance: dict[str, Any]) -> str:
+    """What must agree for two speeds to be comparable: the engine as read back, the processor."""
+    return digest([provenance.get("engine"), provenance.get("cpu"), provenance.get("gpus")])

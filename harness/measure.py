@@ -1,0 +1,165 @@
+"""The measured loop: methods interleaved prompt by prompt, one row per generation."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from evict.cost import CostTable
+from evict.errors import InputError
+from harness.benchmarks import Prompt
+from harness.config import RunConfig
+from harness.engines.base import Engine, Message, Method, Request, RequestTrace
+from harness.fitting import fit
+from harness.progress import Bar
+from harness.records import RequestRecord
+from harness.store import RunDirectory
+
+
+@dataclass
+class Lane:
+    """One method on one benchmark: its directory (None when done) and its cost table, if any."""
+
+    method: Method
+    run: RunDirectory | None
+    cost: CostTable | None = None
+
+
+@dataclass
+class Meter:
+    """Drives one engine over prompts; keeps the time since the last row, so none is lost."""
+
+    engine: Engine
+    config: RunConfig
+    limit: int
+    part: str
+    progress: Bar
+    encoded: dict[str, tuple[list[int], int]] = field(default_factory=dict)
+    cost: CostTable | None = None
+    mark: float = 0.0
+
+    def encode_all(self, prompts: Sequence[Prompt]) -> None:
+        """First turns to ids before anything is measured; InputError for one that is too long."""
+        for prompt in prompts:
+            self.encoded[prompt.prompt_id] = self._fit([_user(prompt.turns[0])], prompt.prompt_id)
+
+    def measure(self, prompts: Sequence[Prompt], lanes: Sequence[Lane]) -> None:
+        """All prompts and repeats; even positions run the lanes forwards, odd ones backwards."""
+        self.mark = time.perf_counter()
+        for repeat in range(self.config.repeats):
+            for index, prompt in enumerate(prompts):
+                ordered = list(lanes) if (index + repeat) % 2 == 0 else list(reversed(lanes))
+                for turn in range(len(prompt.turns)):
+                    for order, lane in enumerate(ordered):
+                        self._one(lane, prompt, turn, repeat, order)
+
+    def use(self, cost: CostTable | None) -> None:
+        """Give the engine a lane's cost table, unless it has it already."""
+        if cost is not None and cost is not self.cost:
+            self.engine.set_cost(cost)
+            self.cost = cost
+
+    def _one(self, lane: Lane, prompt: Prompt, turn: int, repeat: int, order: int) -> None:
+        run = lane.run
+        if run is None or (prompt.prompt_id, turn, repeat) in run.done:
+            return
+        record = RequestRecord(
+            prompt_id=prompt.prompt_id,
+            turn=turn,
+            repeat=repeat,
+            order=order,
+            seed=request_seed(self.config.seed, prompt.prompt_id, turn, repeat),
+            temperature=self.config.temperature,
+            input_hash="",
+            input_tokens=0,
+            part=self.part,
+        )
+        trace = self._generate(lane, run, prompt, record)
+        now = time.perf_counter()
+        record.wall_ms, self.mark = (now - self.mark) * 1e3, now
+        run.append(record, trace.steps if trace else [])
+        self.progress.advance(run.path.name)
+
+    def _generate(
+        self, lane: Lane, run: RunDirectory, prompt: Prompt, record: RequestRecord
+    ) -> RequestTrace | None:
+        """Fill the record; a failure leaves its class and message, and no timings."""
+        try:
+            ids = self._input(run, prompt, record)
+            request = Request(
+                prompt_id=prompt.prompt_id,
+                prompt_ids=tuple(ids),
+                max_new_tokens=self.config.max_new_tokens,
+                temperature=self.config.temperature,
+            )
+            self.use(lane.cost)
+            started = time.perf_counter()
+            trace = self.engine.generate(request, lane.method, record.seed)
+            record.engine_ms = (time.perf_counter() - started) * 1e3
+            check_trace(trace)
+        except Exception as error:  # any failure of one request is that request's row
+            record.engine_ms = None
+            record.error_class = type(error).__name__
+            record.error_message = str(error)
+            return None
+        record.output_ids, record.text = list(trace.output_ids), trace.text
+        record.finish_reason = trace.finish_reason
+        record.prefill_ms, record.decode_ms = trace.prefill_ms, trace.decode_ms
+        return trace
+
+    def _input(self, run: RunDirectory, prompt: Prompt, record: RequestRecord) -> list[int]:
+        """Prompt ids of this turn; later turns hold the method's own earlier answers."""
+        if record.turn == 0:
+            ids, dropped = self.encoded[prompt.prompt_id]
+        else:
+            ids, dropped = self._fit(history(run, prompt, record), prompt.prompt_id)
+        record.input_hash = hashlib.sha256(repr(ids).encode()).hexdigest()[:16]
+        record.input_tokens, record.truncated_tokens = len(ids), dropped
+        return ids
+
+    def _fit(self, messages: Sequence[Message], prompt_id: str) -> tuple[list[int], int]:
+        encode = self.engine.encode_chat
+        return fit(encode, messages, self.limit, self.config.truncate, prompt_id)
+
+
+class InconsistentTrace(Exception):
+    """Counters of a generation that contradict each other; no number may come from it."""
+
+
+def check_trace(trace: RequestTrace) -> None:
+    """Committed tokens add up to the ids after prefill's; accepted < verified <= drafted + 1."""
+    committed = sum(step.committed for step in trace.steps)
+    if committed != len(trace.output_ids) - 1:
+        raise InconsistentTrace(
+            f"steps commit {committed} tokens, decode returned {len(trace.output_ids) - 1}"
+        )
+    for step in trace.steps:
+        if not 0 <= step.accepted < step.verified <= step.drafted + 1:
+            raise InconsistentTrace(
+                f"step {step.step}: accepted {step.accepted}, verified {step.verified}, "
+                f"drafted {step.drafted}"
+            )
+
+
+def history(run: RunDirectory, prompt: Prompt, record: RequestRecord) -> list[Message]:
+    """The chat up to this turn, with the answers that this very run gave before."""
+    messages = [_user(prompt.turns[0])]
+    for turn in range(record.turn):
+        before = run.done[(prompt.prompt_id, turn, record.repeat)]
+        if before.error_class is not None:
+            raise InputError(f"turn {turn} of {prompt.prompt_id} has no answer")
+        messages.append({"role": "assistant", "content": before.text})
+        messages.append(_user(prompt.turns[turn + 1]))
+    return messages
+
+
+def request_seed(seed: int, prompt_id: str, turn: int, repeat: int) -> int:
+    """The same for every method, different for every generation; below 2**31."""
+    text = f"{seed}/{prompt_id}/{turn}/{repeat}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+
+
+def _user(text: str) -> Message:
+    return {"role": "user", "content": text}

@@ -1,0 +1,135 @@
+"""What one command line will run: benchmarks, methods, and where each run belongs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.benchmarks import Prompt, check_disjoint, content_hash, load, load_file, members
+from harness.compose import absolute, build_method
+from harness.config import ROOT, BenchmarkConfig, MethodConfig, ModelConfig, RunConfig
+from harness.engines.base import Method
+from harness.identity import Identity, run_path
+from harness.store import is_finished
+
+MODEL_KEYS = (
+    "target",
+    "draft",
+    "revision",
+    "draft_revision",
+    "context_length",
+    "trust_remote_code",
+)
+METHOD_KEYS = ("drafter", "growth", "selection", "draft_tokens")
+SAMPLING_KEYS = ("temperature", "max_new_tokens", "seed", "repeats", "truncate")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run: a method on a benchmark, its identity and its directory."""
+
+    config: MethodConfig
+    method: Method
+    benchmark: BenchmarkConfig
+    identity: Identity
+    path: Path
+
+    @property
+    def finished(self) -> bool:
+        """Whether this very run is there, complete."""
+        return is_finished(self.path, self.identity.run_hash)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The cells that share a benchmark and are measured interleaved."""
+
+    benchmark: BenchmarkConfig
+    prompts: list[Prompt]
+    cells: list[Cell]
+
+    @property
+    def pending(self) -> list[Cell]:
+        """Cells still to run."""
+        return [cell for cell in self.cells if not cell.finished]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything to run, checked, before anything is loaded or written."""
+
+    groups: list[Group]
+    calibration: list[Prompt]
+
+    @property
+    def methods(self) -> list[Method]:
+        """The methods, in the order of the command line."""
+        return [cell.method for cell in self.groups[0].cells]
+
+    @property
+    def pending(self) -> list[Cell]:
+        """Cells still to run, of all groups."""
+        return [cell for group in self.groups for cell in group.pending]
+
+
+def make_plan(config: RunConfig, methods: Sequence[MethodConfig]) -> Plan:
+    """Load prompts, build methods, name directories. InputError for anything that cannot run."""
+    built = [(method, build_method(method, config.calibrate)) for method in methods]
+    calibration = load_file(ROOT / config.calibration, "calibration", "lab")
+    model = model_identity(config.model)
+    groups = []
+    for benchmark in members(config.benchmark):
+        prompts = load(benchmark, config.model.lab, config.limit)
+        check_disjoint(prompts, calibration)
+        cells = [_cell(config, one, method, benchmark, prompts, model) for one, method in built]
+        groups.append(Group(benchmark, prompts, cells))
+    return Plan(groups, calibration)
+
+
+def _cell(
+    config: RunConfig,
+    one: MethodConfig,
+    method: Method,
+    benchmark: BenchmarkConfig,
+    prompts: list[Prompt],
+    model: dict[str, Any],
+) -> Cell:
+    identity = Identity(
+        model=model,
+        method={**{key: getattr(one, key) for key in METHOD_KEYS}, "calibrate": method.calibrate},
+        prompts=content_hash(prompts),
+        sampling={key: getattr(config, key) for key in SAMPLING_KEYS},
+        engine=dict(config.engine),
+    )
+    names = (config.model.name, one.name, benchmark.name)
+    engine = str(config.engine["name"])
+    path = run_path(
+        Path(config.results_dir), config.name, names, config.temperature, engine, identity.run_hash
+    )
+    return Cell(one, method, benchmark, identity, path)
+
+
+def model_identity(model: ModelConfig) -> dict[str, Any]:
+    """Ids and revisions, and for local checkpoints a hash of their files."""
+    here = absolute(model)
+    files = [Path(place) for place in (here.target, here.draft) if place and Path(place).is_dir()]
+    weights = hashlib.sha256()
+    for file in (file for place in files for file in sorted(place.iterdir()) if file.is_file()):
+        weights.update(file.name.encode())
+        weights.update(file.read_bytes())
+    values = {key: getattr(model, key) for key in MODEL_KEYS}
+    return {**values, "weights": weights.hexdigest() if files else None}
+
+
+def cell_config(config: RunConfig, cell: Cell) -> dict[str, Any]:
+    """config.yaml of one run: the whole resolved config with this cell's method and benchmark."""
+    return {
+        **asdict(config),
+        "method": asdict(cell.config),
+        "benchmark": asdict(cell.benchmark),
+        "run_hash": cell.identity.run_hash,
+        "pair_hash": cell.identity.pair_hash,
+    }

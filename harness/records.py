@@ -1,0 +1,129 @@
+"""What is written down: one step, one request, one run. The schema, and nothing else.
+
+Units are in the names. A measurement that was not taken is None, never 0 or 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, Self
+
+SCHEMA_VERSION = 1
+
+Status = Literal["ok", "partial", "failed"]
+
+
+class Plain:
+    """Conversion to and from plain dicts, shared by the records below."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Field names and values, nested records included."""
+        return asdict(self)  # type: ignore[call-overload, no-any-return]
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Keys that a later schema added are ignored; a missing key keeps its default."""
+        known = {item.name for item in fields(cls)}  # type: ignore[arg-type]
+        return cls(**{key: value for key, value in values.items() if key in known})
+
+
+@dataclass(slots=True)
+class StepRecord(Plain):
+    """One target forward in decode, with the drafting before it.
+
+    drafted: nodes proposed (root not counted); verified: k, root included; accepted: draft nodes
+    kept; committed: tokens that reach the user. expected: S_k; expert_union: distinct experts per
+    MoE layer, mean over layers. A plain decode step has drafted 0, verified 1, accepted 0.
+    """
+
+    step: int
+    drafted: int
+    verified: int
+    accepted: int
+    committed: int
+    depth_drawn: int
+    expected: float | None = None
+    utility: float | None = None
+    draft_ms: float = 0.0
+    verify_ms: float = 0.0
+    extend_ms: float = 0.0
+    other_ms: float = 0.0
+    total_ms: float = 0.0
+    context_len: int = 0
+    expert_union: float | None = None
+
+
+@dataclass(slots=True)
+class RequestRecord(Plain):
+    """One generation. A failed one carries its class and message, and no timings.
+
+    order: position of the method among those interleaved on this prompt. part: the process start
+    that produced the row. engine_ms lies inside the engine, wall_ms covers the harness as well.
+    truncated_tokens: prompt tokens dropped by the truncation rule.
+    """
+
+    prompt_id: str
+    turn: int
+    repeat: int
+    order: int
+    seed: int
+    temperature: float
+    input_hash: str
+    input_tokens: int
+    truncated_tokens: int = 0
+    output_ids: list[int] = field(default_factory=list)
+    text: str = ""
+    finish_reason: str | None = None
+    prefill_ms: float | None = None
+    decode_ms: float | None = None
+    engine_ms: float | None = None
+    wall_ms: float | None = None
+    part: str = ""
+    error_class: str | None = None
+    error_message: str | None = None
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """What identifies the row inside a run: prompt, turn, repeat."""
+        return (self.prompt_id, self.turn, self.repeat)
+
+
+@dataclass(slots=True)
+class RunResult(Plain):
+    """The small summary whose presence says that a run ended; written last.
+
+    pair_hash: the run's hash without its method, equal for runs that may be paired. settings_hash:
+    equal for runs that may stand in one table. machine_hash: engine as read back and processor;
+    None when the rows come from processes in which these differed.
+    baseline: "plain" (no drafting), "full" (whole tree verified) or None.
+    source: "lab", "hub" or "file". calibrated: draft scores were scaled by a fitted beta.
+    """
+
+    status: Status
+    reasons: list[str]
+    run_hash: str
+    pair_hash: str
+    settings_hash: str
+    method_hash: str
+    machine_hash: str | None
+    experiment: str
+    model: str
+    model_label: str
+    lab: bool
+    method: str
+    method_label: str
+    baseline: str | None
+    lossless: bool
+    calibrated: bool
+    benchmark: str
+    source: str
+    temperature: float
+    engine: str
+    requests_ok: int
+    requests_error: int
+    truncated_requests: int
+    engine_ms: float
+    wall_ms: float
+    finished_at: str
+    schema_version: int = SCHEMA_VERSION

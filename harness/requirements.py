@@ -1,0 +1,95 @@
+"""Whether this machine can run a model at all, asked before anything heavy is imported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evict.errors import InputError
+from harness.config import ROOT, ModelConfig, RunConfig, known
+
+RUNS_ANYWHERE = "model=lab runs on any CPU"
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """Memory of each visible GPU in GiB, or why none was found."""
+
+    memory_gib: tuple[float, ...]
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        if self.reason:
+            return f"no GPU ({self.reason})"
+        return ", ".join(f"{memory:.0f} GiB" for memory in self.memory_gib) or "no GPU"
+
+
+def find_gpus() -> Gpus:
+    """Ask the driver through NVML; never raises."""
+    try:
+        import pynvml  # the module name of nvidia-ml-py
+    except ImportError:
+        return Gpus((), "nvidia-ml-py is not installed")
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return Gpus((), "no NVIDIA driver")
+    try:
+        return Gpus(tuple(_memory(pynvml, i) for i in range(pynvml.nvmlDeviceGetCount())))
+    except pynvml.NVMLError as error:
+        return Gpus((), f"NVML: {error}")
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _memory(pynvml: Any, index: int) -> float:
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    return float(pynvml.nvmlDeviceGetMemoryInfo(handle).total) / 2**30
+
+
+def check(config: RunConfig, gpus: Gpus | None = None) -> None:
+    """InputError that says what the model needs, what was found and what to type instead."""
+    model, engine = config.model, config.engine["name"]
+    _check_gpus(model, gpus)
+    if engine not in model.engines:
+        allowed = ", ".join(model.engines)
+        raise InputError(f"{model.label} does not run on this engine", seen=engine, allowed=allowed)
+    if engine not in known("engine"):
+        raise InputError(
+            f"{model.label} runs on the engine {engine}, which this version does not ship yet",
+            allowed="engine=" + ", ".join(name for name in known("engine") if name != "auto"),
+            hint=_other_engine(model) or RUNS_ANYWHERE,
+        )
+    if model.lab:
+        _check_files(model)
+
+
+def _check_gpus(model: ModelConfig, gpus: Gpus | None) -> None:
+    need = model.requires
+    if not need.gpus:
+        return
+    found = gpus if gpus is not None else find_gpus()
+    # A card sold as 80 GiB reports a little less.
+    fitting = [memory for memory in found.memory_gib if memory >= 0.97 * need.gpu_memory_gib]
+    if len(fitting) < need.gpus:
+        raise InputError(
+            f"{model.label} needs {need.gpus} GPU(s) with {need.gpu_memory_gib:.0f} GiB each",
+            seen=str(found),
+            hint=f"python run.py model=lab ({RUNS_ANYWHERE})",
+        )
+
+
+def _other_engine(model: ModelConfig) -> str | None:
+    here = [name for name in model.engines if name in known("engine")]
+    return f"engine={here[0]} engine.device=cuda engine.dtype=bfloat16" if here else None
+
+
+def _check_files(model: ModelConfig) -> None:
+    for path in (model.target, model.draft):
+        if path is not None and not (Path(ROOT) / path).is_dir():
+            raise InputError(
+                f"weights of the {model.label} are missing",
+                seen=path,
+                hint="git checkout -- harness/lab/weights, or python -m harness.lab.train",
+            )

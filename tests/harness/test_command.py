@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.config import ROOT
+
+
+def command(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "run.py"), *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_an_unknown_method_ends_in_short_words(tmp_path: Path) -> None:
+    done = command("method=nope", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "evict" in done.stderr
+    assert "vanilla" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_key_ends_in_short_words(tmp_path: Path) -> None:
+    done = command("lmit=3", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "unknown key; seen: lmit" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("model", ["qwen3_30b", "ling_flash"])
+def test_a_paper_model_without_a_gpu_says_so_within_seconds(tmp_path: Path, model: str) -> None:
+    pynvml = pytest.importorskip("pynvml")
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        pass
+    else:
+        pytest.skip("this machine has a GPU")
+    started = time.monotonic()
+    done = command(f"model={model}", "method=evict", f"results_dir={tmp_path}/r", cwd=tmp_path)
+    assert time.monotonic() - started < 5
+    assert done.returncode == 2
+    assert "GPU(s) with 80 GiB" in done.stderr
+    assert "model=lab" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sweep_goes_on_after_a_bad_job_and_names_it(tmp_path: Path) -> None:
+    done = command("-m", "profile=sometimes,rarely", f"results_dir={tmp_path}/r", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "2 of 2 jobs failed" in done.stderr
+    assert f"profile=rarely results_dir={tmp_path}/r: InputError" in done.stderr
+    assert [entry.name for entry in tmp_path.iterdir()] == ["r"]
