@@ -1,0 +1,1 @@
+"""Backends: the protocol in `base`, one folder per engine."""

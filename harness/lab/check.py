@@ -104,12 +104,17 @@ def verdicts(
     low, high = min(mats.values()), max(mats.values())
     largest, dead = float(share_LE.max()), int((load_LE == 0).sum())
     return [
-        (f"Mat of every benchmark within {MAT_RANGE}", f"{low:.2f} to {high:.2f}",
-         MAT_RANGE[0] <= low and high <= MAT_RANGE[1]),
+        (
+            f"Mat of every benchmark within {MAT_RANGE}",
+            f"{low:.2f} to {high:.2f}",
+            MAT_RANGE[0] <= low and high <= MAT_RANGE[1],
+        ),
         (f"easiest - hardest >= {MAT_SPREAD}", f"{high - low:.2f}", high - low >= MAT_SPREAD),
         (f"looping outputs <= {MAX_LOOPS:.0%}", f"{loop_share:.1%}", loop_share <= MAX_LOOPS),
-        *[(f"ECE at T={t:g} <= {MAX_ECE}", f"{ece:.3f}", ece <= MAX_ECE)
-          for t, ece in eces.items()],
+        *[
+            (f"ECE at T={t:g} <= {MAX_ECE}", f"{ece:.3f}", ece <= MAX_ECE)
+            for t, ece in eces.items()
+        ],
         (f"largest share of one expert <= {MAX_LOAD:.0%}", f"{largest:.1%}", largest <= MAX_LOAD),
         ("dead experts", str(dead), dead == 0),
     ]
@@ -121,9 +126,13 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, default=WEIGHTS)
     parser.add_argument("--limit", type=int, default=24, help="prompts per benchmark")
     args = parser.parse_args()
-    engine = TorchEngine({
-        "name": "lab", "target": str(args.weights / "target"), "draft": str(args.weights / "eagle3"),
-    })
+    engine = TorchEngine(
+        {
+            "name": "lab",
+            "target": str(args.weights / "target"),
+            "draft": str(args.weights / "eagle3"),
+        }
+    )
     c = engine.target.config
     loads = torch.zeros(c.layers, c.experts, dtype=torch.long)
     table = Table("T", "benchmark", "Mat", "ECE", "Brier", "looping", "answer tokens")
@@ -142,8 +151,15 @@ def main() -> None:
             ece = expected_calibration_error(found.log.scores, found.log.accepted)
             brier = brier_score(found.log.scores, found.log.accepted)
             mean = sum(found.lengths) / len(found.lengths)
-            table.add_row(f"{temperature:g}", family, f"{found.mat:.2f}", f"{ece:.3f}",
-                          f"{brier:.3f}", f"{found.looping}/{found.outputs}", f"{mean:.0f}")
+            table.add_row(
+                f"{temperature:g}",
+                family,
+                f"{found.mat:.2f}",
+                f"{ece:.3f}",
+                f"{brier:.3f}",
+                f"{found.looping}/{found.outputs}",
+                f"{mean:.0f}",
+            )
         eces[temperature] = expected_calibration_error(merged.scores, merged.accepted)
     results = verdicts(mats, looping / outputs, eces, loads)
     console = Console()

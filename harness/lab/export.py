@@ -120,10 +120,14 @@ def _shared(r: TargetRecipe) -> dict[str, Any]:
 
 
 def _write(
-    folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor],
+    folder: Path,
+    config: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
     maps: Mapping[str, Tensor] | None = None,
 ) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-    weights = {name: value.detach().to(torch.bfloat16).contiguous() for name, value in tensors.items()}
+    weights = {
+        name: value.detach().to(torch.bfloat16).contiguous() for name, value in tensors.items()
+    }
     save_file({**weights, **(maps or {})}, folder / "model.safetensors", {"format": "pt"})

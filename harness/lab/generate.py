@@ -18,8 +18,14 @@ END = 2
 
 
 def own_rows(
-    model: LabTarget, tokenizer: Tokenizer, source: Iterator[Dialogue], count: int,
-    seed: int, max_new_tokens: int = 160, group: int = 24, pool: int = 9000,
+    model: LabTarget,
+    tokenizer: Tokenizer,
+    source: Iterator[Dialogue],
+    count: int,
+    seed: int,
+    max_new_tokens: int = 160,
+    group: int = 24,
+    pool: int = 9000,
 ) -> list[Row]:
     """`count` rows whose last answer is the target's: half greedy, half sampled at temperature 1.
 

@@ -43,7 +43,8 @@ class HeadMlp(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., H] -> [..., H]."""
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        out: Tensor = self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        return out
 
 
 class MidLayer(nn.Module):
@@ -60,6 +61,11 @@ class MidLayer(nn.Module):
 
 class LabHead(nn.Module):
     """fc, one layer, norm, reduced output layer; the embedding is the target's and stays frozen."""
+
+    embed: Tensor
+    ids_D: Tensor
+    cos: Tensor
+    sin: Tensor
 
     def __init__(self, t: TargetRecipe, h: HeadRecipe, embedding_VH: Tensor, ids_D: Tensor) -> None:
         super().__init__()
@@ -78,7 +84,7 @@ class LabHead(nn.Module):
         i + 2 + j. Step 0 sees the target's states; step j its own previous output, causal keys of
         step 0 and the keys that the same position made in steps 1..j.
         """
-        batch, length = ids_BT.shape
+        length = ids_BT.shape[1]
         causal = torch.ones(length, length, dtype=torch.bool).tril()
         hidden = self.fc(states_BTF)
         keys: list[Tensor] = []
@@ -88,8 +94,12 @@ class LabHead(nn.Module):
             tokens = F.pad(ids_BT[:, 1 + step :], (0, min(1 + step, length)))
             window = slice(step, step + length)
             hidden, k, v = self._layer(
-                F.embedding(tokens, self.embed), hidden, (self.cos[window], self.sin[window]),
-                keys, values, causal,
+                F.embedding(tokens, self.embed),
+                hidden,
+                (self.cos[window], self.sin[window]),
+                keys,
+                values,
+                causal,
             )
             keys.append(k)
             values.append(v)
@@ -97,8 +107,13 @@ class LabHead(nn.Module):
         return logits
 
     def _layer(
-        self, embedded: Tensor, hidden: Tensor, turn: tuple[Tensor, Tensor],
-        keys: list[Tensor], values: list[Tensor], causal: Tensor,
+        self,
+        embedded: Tensor,
+        hidden: Tensor,
+        turn: tuple[Tensor, Tensor],
+        keys: list[Tensor],
+        values: list[Tensor],
+        causal: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         layer, attention = self.midlayer, self.midlayer.self_attn
         both = torch.cat((layer.input_layernorm(embedded), layer.hidden_norm(hidden)), dim=-1)

@@ -34,12 +34,15 @@ def held_out(family: str, count: int) -> list[Dialogue]:
 
 def to_line(number: int, dialogue: Dialogue) -> str:
     """One JSONL line in the layout of the public question files."""
-    return json.dumps({
-        "question_id": number,
-        "category": dialogue.family,
-        "turns": [user for user, _ in dialogue.turns],
-        "reference": [assistant for _, assistant in dialogue.turns],
-    }, ensure_ascii=False)
+    return json.dumps(
+        {
+            "question_id": number,
+            "category": dialogue.family,
+            "turns": [user for user, _ in dialogue.turns],
+            "reference": [assistant for _, assistant in dialogue.turns],
+        },
+        ensure_ascii=False,
+    )
 
 
 def write_sets(folder: Path) -> None:
@@ -50,9 +53,7 @@ def write_sets(folder: Path) -> None:
         drawn = held_out(family, MEASURED + CALIBRATION)
         lines = [to_line(i, d) for i, d in enumerate(drawn[:MEASURED])]
         (folder / f"{family}.jsonl").write_text("\n".join(lines) + "\n")
-        calibration += [
-            to_line(len(calibration) + i, d) for i, d in enumerate(drawn[MEASURED:])
-        ]
+        calibration += [to_line(len(calibration) + i, d) for i, d in enumerate(drawn[MEASURED:])]
     (folder / "calibration.jsonl").write_text("\n".join(calibration) + "\n")
 
 

@@ -10,6 +10,8 @@ SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
 @dataclass(frozen=True)
 class TokenizerRecipe:
+    """Vocabulary size and the text it is fitted on."""
+
     vocab_size: int = 2048
     dialogues_per_family: int = 1200
     seed: int = 11
@@ -60,7 +62,12 @@ class HeadRecipe:
 
 def _even() -> Mapping[str, float]:
     return {
-        "alpaca": 1.0, "cnn_dm": 1.0, "gsm8k": 1.0, "humaneval": 1.0, "mt_bench": 1.0, "qa": 1.0,
+        "alpaca": 1.0,
+        "cnn_dm": 1.0,
+        "gsm8k": 1.0,
+        "humaneval": 1.0,
+        "mt_bench": 1.0,
+        "qa": 1.0,
     }
 
 

@@ -73,7 +73,7 @@ def collate(rows: Sequence[Row]) -> Batch:
 def batches(
     rows: Iterable[Row], tokens_per_batch: int, seed: int, pool: int = 768
 ) -> Iterator[Batch]:
-    """Group a pool of rows by length, cut it into batches of at most `tokens_per_batch`, shuffle."""
+    """Group a pool of rows by length, cut it into batches within the budget, shuffle those."""
     rng = random.Random(seed)
     source = iter(rows)
     while True:

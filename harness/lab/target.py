@@ -66,7 +66,8 @@ class Attention(nn.Module):
             past[1] = v = torch.cat((past[1], v), dim=2) if past[1].numel() else v
         causal = length > 1
         out = F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
-        return self.o_proj(out.transpose(1, 2).reshape(batch, length, -1))
+        attended: Tensor = self.o_proj(out.transpose(1, 2).reshape(batch, length, -1))
+        return attended
 
 
 class SparseMlp(nn.Module):
@@ -78,9 +79,7 @@ class SparseMlp(nn.Module):
         self.gate = nn.Linear(r.hidden_size, r.num_experts, bias=False)
         shape = (r.num_experts, 2 * r.moe_intermediate_size, r.hidden_size)
         self.gate_up = nn.Parameter(torch.empty(shape))
-        self.down = nn.Parameter(
-            torch.empty(r.num_experts, r.hidden_size, r.moe_intermediate_size)
-        )
+        self.down = nn.Parameter(torch.empty(r.num_experts, r.hidden_size, r.moe_intermediate_size))
         self.balance = self.z = self.load_E = torch.zeros(())
 
     def forward(self, x_BTH: Tensor, real_N: Tensor | None) -> Tensor:
@@ -94,7 +93,8 @@ class SparseMlp(nn.Module):
         order_S = expert_NK.flatten().argsort(stable=True)
         token_S = order_S // self.r.num_experts_per_tok
         counts = torch.bincount(expert_NK.flatten(), minlength=self.r.num_experts).tolist()
-        y_SH = SortedExperts.apply(x_NH[token_S], self.gate_up, self.down, counts)
+        rows_SH = x_NH[token_S]
+        y_SH: Tensor = SortedExperts.apply(rows_SH, self.gate_up, self.down, counts)  # type: ignore[no-untyped-call]
         y_SH = y_SH * weight_NK.flatten()[order_S].unsqueeze(-1)
         return torch.zeros_like(x_NH).index_add(0, token_S, y_SH).view_as(x_BTH)
 
@@ -121,11 +121,15 @@ class Block(nn.Module):
         self, x: Tensor, cos: Tensor, sin: Tensor, real_N: Tensor | None, past: list[Tensor] | None
     ) -> Tensor:
         x = x + self.self_attn(self.input_layernorm(x), cos, sin, past)
-        return x + self.mlp(self.post_attention_layernorm(x), real_N)
+        routed: Tensor = self.mlp(self.post_attention_layernorm(x), real_N)
+        return x + routed
 
 
 class LabTarget(nn.Module):
     """Embedding, decoder layers, final norm, untied output layer."""
+
+    cos: Tensor
+    sin: Tensor
 
     def __init__(self, recipe: TargetRecipe, vocab_size: int) -> None:
         super().__init__()
@@ -168,7 +172,7 @@ class LabTarget(nn.Module):
                 states[index] = x
             layer_past = None if past is None else past[index]
             x = layer(x, self.cos[window], self.sin[window], real_N, layer_past)
-        mlps = [layer.mlp for layer in self.layers]
+        mlps = [module for module in self.modules() if isinstance(module, SparseMlp)]
         return TargetOutput(
             logits_BTV=self.lm_head(self.norm(x)),
             states_BTF=torch.cat([states[index] for index in self.aux_layers], dim=-1),

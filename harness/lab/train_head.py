@@ -48,8 +48,11 @@ def train_head(
         adam.step()
         if (step + 1) % 25 == 0:
             shown = " ".join(f"{hit:.3f}" for hit in hits)
-            print(f"head step {step + 1}/{recipe.steps} loss {float(loss.detach()):.3f} "
-                  f"top-1 by depth {shown}", flush=True)
+            print(
+                f"head step {step + 1}/{recipe.steps} loss {float(loss.detach()):.3f} "
+                f"top-1 by depth {shown}",
+                flush=True,
+            )
     return head
 
 
@@ -74,5 +77,3 @@ def _losses(
         match = ids_D[log_q.argmax(-1)] == best[:, ahead:-1]
         hits.append(float((match * keep).sum() / keep.sum()))
     return total, hits
-
-

@@ -87,14 +87,23 @@ def train_target(
             dead = int((output.load_LE == 0).sum())
             print(
                 f"target step {step + 1}/{recipe.steps} loss {loss:.3f} "
-                f"max load {load:.3f} dead {dead} tokens/s {rate:.0f}", flush=True
+                f"max load {load:.3f} dead {dead} tokens/s {rate:.0f}",
+                flush=True,
             )
         if (step + 1) % 100 == 0:
-            torch.save({"step": step + 1, "model": model.state_dict(), "adam": adam.state_dict()},
-                       checkpoint)
+            torch.save(
+                {"step": step + 1, "model": model.state_dict(), "adam": adam.state_dict()},
+                checkpoint,
+            )
         if (step + 1) % 300 == 0 or step + 1 == recipe.steps:
-            print("held out", {k: (round(a, 3), round(b, 3))
-                               for k, (a, b) in held_out(model, evaluation).items()}, flush=True)
+            print(
+                "held out",
+                {
+                    k: (round(a, 3), round(b, 3))
+                    for k, (a, b) in held_out(model, evaluation).items()
+                },
+                flush=True,
+            )
     return model
 
 

@@ -39,9 +39,7 @@ class ScoreLog:
         self.rows += [(logits.clone(), token) for logits, token in view.draft_rows]
 
 
-def fit_beta(
-    engine: Engine, method: Method, prompts: Sequence[Sequence[int]], seed: int
-) -> float:
+def fit_beta(engine: Engine, method: Method, prompts: Sequence[Sequence[int]], seed: int) -> float:
     """Factor on the draft logits under which the target's own tokens are most likely.
 
     Maximum likelihood over every expanded node on the accepted path. Lossless: beta moves the

@@ -47,8 +47,12 @@ def profile(
     times. `prompts` are calibration prompts (token ids), disjoint from the measured ones.
     """
     if not method.speculative:
-        raise InputError("a cost table needs a method that drafts", seen=method.name,
-                         allowed="a drafter other than none", hint="method=evict")
+        raise InputError(
+            "a cost table needs a method that drafts",
+            seen=method.name,
+            allowed="a drafter other than none",
+            hint="method=evict",
+        )
     rng = random.Random(seed)
     widths = [PLAIN, *range(1, method.draft_tokens + 1)]
     records: Records = {k: [] for k in widths}
@@ -57,9 +61,7 @@ def profile(
         prompt = [prompts[turn % len(prompts)]]
         rng.shuffle(widths)
         for done, k in enumerate(widths):
-            records[k].append(
-                engine.forced_step_times(_forced(method, k), prompt, STEPS_PER_ROUND)
-            )
+            records[k].append(engine.forced_step_times(_forced(method, k), prompt, STEPS_PER_ROUND))
             if progress:
                 progress("profiling C(k)", (turn + (done + 1) / len(widths)) / ROUNDS)
     beta = fit_beta(engine, method, prompts, seed)
@@ -70,8 +72,10 @@ def build_table(records: Records, beta: float, facts: dict[str, str]) -> CostTab
     """Reduce the step records of every width (0 = plain decoding), one list per round."""
     drift = _drift(records)
     widths = sorted(k for k in records if k != PLAIN)
-    times = {k: [s.total_ms / drift[r] for r, steps in enumerate(records[k]) for s in steps]
-             for k in records}
+    times = {
+        k: [s.total_ms / drift[r] for r, steps in enumerate(records[k]) for s in steps]
+        for k in records
+    }
     raw = np.array([median(times[k]) for k in widths])
     smooth = smooth_cost(raw)
     return CostTable(
@@ -108,8 +112,9 @@ def _forced(method: Method, k: int) -> Method:
 
 def _drift(records: Records) -> list[float]:
     """Speed of each round relative to the whole run: mean over widths of round / overall median."""
-    overall = {k: median(s.total_ms for steps in rounds for s in steps)
-               for k, rounds in records.items()}
+    overall = {
+        k: median(s.total_ms for steps in rounds for s in steps) for k, rounds in records.items()
+    }
     count = len(next(iter(records.values())))
     return [
         fmean(median(s.total_ms for s in records[k][turn]) / overall[k] for k in records)
@@ -120,8 +125,7 @@ def _drift(records: Records) -> list[float]:
 def _stages(records: Records, widths: Sequence[int]) -> dict[str, tuple[float, ...]]:
     return {
         stage: tuple(
-            median(getattr(s, f"{stage}_ms") for steps in records[k] for s in steps)
-            for k in widths
+            median(getattr(s, f"{stage}_ms") for steps in records[k] for s in steps) for k in widths
         )
         for stage in STAGES
     }

@@ -1,8 +1,9 @@
-"""Figures: each function draws one figure from data, writes PDF and PNG, and the CSV beside them."""
+"""Figures: one function each, from data to PDF and PNG, with the CSV they were drawn from."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -14,7 +15,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-STYLE = {
+STYLE: Any = {
     "font.size": 8,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -29,12 +30,14 @@ COLOURS = {"verify": "#3b6ea5", "draft": "#e0a458", "extend": "#9a7aa0", "other"
 
 def cost_frame(cost: CostTable) -> pd.DataFrame:
     """One row per verify length: C(k), its spread, stage medians, expert union."""
-    frame = pd.DataFrame({
-        "k": range(1, cost.draft_tokens + 1),
-        "step_ms": cost.step_ms,
-        "spread_ms": cost.spread_ms,
-        **{f"{stage}_ms": series for stage, series in (cost.stage_ms or {}).items()},
-    })
+    frame = pd.DataFrame(
+        {
+            "k": range(1, cost.draft_tokens + 1),
+            "step_ms": cost.step_ms,
+            "spread_ms": cost.spread_ms,
+            **{f"{stage}_ms": series for stage, series in (cost.stage_ms or {}).items()},
+        }
+    )
     frame["expert_union"] = cost.expert_union if cost.expert_union else np.nan
     frame["ar_ms"] = cost.ar_ms
     return frame
@@ -54,12 +57,21 @@ def draw_cost(frame: pd.DataFrame, experts: int, top_k: int, title: str) -> Figu
         )
         stages = [s for s in ("verify", "draft", "extend", "other") if f"{s}_ms" in frame]
         cost_axis.stackplot(
-            ks, *(frame[f"{s}_ms"] for s in stages), labels=stages,
-            colors=[COLOURS[s] for s in stages], alpha=0.55, linewidth=0,
+            ks,
+            *(frame[f"{s}_ms"] for s in stages),
+            labels=stages,
+            colors=[COLOURS[s] for s in stages],
+            alpha=0.55,
+            linewidth=0,
         )
         cost_axis.errorbar(
-            ks, frame["step_ms"], yerr=frame["spread_ms"] / 2, color="black", linewidth=1.2,
-            elinewidth=0.5, label="C(k), bar = IQR",
+            ks,
+            frame["step_ms"],
+            yerr=frame["spread_ms"] / 2,
+            color="black",
+            linewidth=1.2,
+            elinewidth=0.5,
+            label="C(k), bar = IQR",
         )
         cost_axis.axhline(
             frame["ar_ms"].iloc[0], color="#b03a2e", linestyle="--", linewidth=1, label="plain step"
@@ -70,7 +82,10 @@ def draw_cost(frame: pd.DataFrame, experts: int, top_k: int, title: str) -> Figu
         cost_axis.set_title(title, fontsize=8)
         union_axis.plot(ks, frame["expert_union"], color="black", label="measured union")
         union_axis.plot(
-            ks, uniform_union(experts, top_k, ks), color="#777777", linestyle=":",
+            ks,
+            uniform_union(experts, top_k, ks),
+            color="#777777",
+            linestyle=":",
             label="uniform routing",
         )
         union_axis.axhline(top_k, color="#b03a2e", linestyle="--", linewidth=1, label="one token")

@@ -172,12 +172,17 @@ def test_observer_sees_the_tree_and_the_drafters_rows(lab: TorchEngine) -> None:
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"engine": "sglang"}, "engine"), ({"model": "other"}, "model"), ({"dtype": "bfloat16"}, "dtype"),
-        ({"device": "cpu (other)"}, "device"), ({"threads": "7"}, "threads"),
+        ({"engine": "sglang"}, "engine"),
+        ({"model": "other"}, "model"),
+        ({"dtype": "bfloat16"}, "dtype"),
+        ({"device": "cpu (other)"}, "device"),
+        ({"threads": "7"}, "threads"),
         ({"weights": "0" * 16}, "weights"),
     ],
 )
-def test_foreign_cost_table_is_refused(tiny: TorchEngine, change: dict[str, str], field: str) -> None:
+def test_foreign_cost_table_is_refused(
+    tiny: TorchEngine, change: dict[str, str], field: str
+) -> None:
     good = table(tiny)
     foreign = replace(good, fingerprint={**good.fingerprint, **change})
     with pytest.raises(InputError, match=field):

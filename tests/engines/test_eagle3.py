@@ -65,7 +65,9 @@ def test_wide_frontier_equals_single_chains(
             assert (together[row] - drafted([path])[0]).abs().max() < 1e-5
 
 
-def test_beta_scales_logits_before_scores(tiny_pair: TinyPair, tiny: TorchEngine, ids: list[int]) -> None:
+def test_beta_scales_logits_before_scores(
+    tiny_pair: TinyPair, tiny: TorchEngine, ids: list[int]
+) -> None:
     assert tiny.head is not None
     with torch.inference_mode():
         states = tiny_pair.target_module(torch.tensor([ids])).states_BTF[0]
@@ -106,7 +108,10 @@ def _changed(values: torch.Tensor, index: int, value: int) -> torch.Tensor:
     ids=["absent", "sum", "repeat", "outside", "disagree"],
 )
 def test_case_37_inconsistent_draft_vocabulary(
-    tiny: TorchEngine, tmp_path: Path, d2t: torch.Tensor | None, t2d: torch.Tensor | None,
+    tiny: TorchEngine,
+    tmp_path: Path,
+    d2t: torch.Tensor | None,
+    t2d: torch.Tensor | None,
     message: str,
 ) -> None:
     config = _small_config(tiny)

@@ -34,8 +34,11 @@ def test_speed_of_plain_decoding_against_transformers(lab: TorchEngine) -> None:
                 mine = lab.generate(ask(prompt, tokens, ignore_eos=True), PLAIN, 0).output_ids
             else:
                 theirs = reference.generate(
-                    torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt)),
-                    max_new_tokens=tokens, min_new_tokens=tokens, do_sample=False,
+                    torch.tensor([prompt]),
+                    attention_mask=torch.ones(1, len(prompt)),
+                    max_new_tokens=tokens,
+                    min_new_tokens=tokens,
+                    do_sample=False,
                     eos_token_id=None,
                 )[0, len(prompt) :].tolist()
             seconds[arm] = time.perf_counter() - begin
@@ -43,9 +46,11 @@ def test_speed_of_plain_decoding_against_transformers(lab: TorchEngine) -> None:
         own, other = seconds["own"] * 1e3, seconds["transformers"] * 1e3
         pairs.append(Pair(str(number), own, tokens, other, tokens))
     found = speedup(pairs)
-    print(f"\nplain decoding / transformers generate(): {found.ratio:.2f}x "
-          f"[{found.low:.2f}, {found.high:.2f}], {found.clusters} prompts, "
-          f"{torch.get_num_threads()} thread(s)")
+    print(
+        f"\nplain decoding / transformers generate(): {found.ratio:.2f}x "
+        f"[{found.low:.2f}, {found.high:.2f}], {found.clusters} prompts, "
+        f"{torch.get_num_threads()} thread(s)"
+    )
     assert found.low is not None
     assert found.low >= 2.0
 

@@ -39,7 +39,9 @@ def run(model: Qwen3Moe, ids: list[int], split: int) -> torch.Tensor:
 @pytest.mark.parametrize("split", [1, 13, 40])
 def test_lab_logits_equal_transformers(lab: TorchEngine, split: int) -> None:
     reference = Qwen3MoeForCausalLM.from_pretrained(LAB["target"], dtype=torch.float32).eval()
-    prompt = lab.encode_chat([{"role": "user", "content": "Who founded Morstad, and when? Explain."}])
+    prompt = lab.encode_chat(
+        [{"role": "user", "content": "Who founded Morstad, and when? Explain."}]
+    )
     ids = (prompt * 4)[:40]
     with torch.inference_mode():
         expected = reference(torch.tensor([ids])).logits[0]

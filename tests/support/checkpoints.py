@@ -15,8 +15,14 @@ from harness.lab.target import LabTarget
 from harness.lab.tokenizer import save_tokenizer, train_tokenizer
 
 TARGET = TargetRecipe(
-    hidden_size=32, num_hidden_layers=6, num_experts=8, num_experts_per_tok=2,
-    moe_intermediate_size=16, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+    hidden_size=32,
+    num_hidden_layers=6,
+    num_experts=8,
+    num_experts_per_tok=2,
+    moe_intermediate_size=16,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    head_dim=8,
     max_position_embeddings=256,
 )
 HEAD = HeadRecipe(intermediate_size=48, draft_vocab_size=200)

@@ -1,4 +1,4 @@
-"""Static key-value cache of one sequence: allocated once, written by slot, compacted after a step."""
+"""Static key-value cache of one sequence: allocated once, written by slot, compacted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class KVCache:
         """Store T rows from slot `start` on; returns keys and values [G, start + T, D]."""
         end = start + keys_TGD.shape[0]
         if end > self.slots:
-            raise InputError("the context is full", seen=end, allowed=f"at most {self.slots} tokens")
+            raise InputError(
+                "the context is full", seen=end, allowed=f"at most {self.slots} tokens"
+            )
         keys, values = self._layers[layer]
         keys[:, start:end].copy_(keys_TGD.transpose(0, 1))
         values[:, start:end].copy_(values_TGD.transpose(0, 1))

@@ -16,7 +16,8 @@ def read_config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     if not path.is_file():
         raise InputError(
-            f"checkpoint {folder.name} has no config.json", seen=str(folder),
+            f"checkpoint {folder.name} has no config.json",
+            seen=str(folder),
             allowed="a folder in Hugging Face layout (config.json and *.safetensors)",
         )
     config: dict[str, Any] = json.loads(path.read_text())
@@ -25,7 +26,9 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 def _need(config: Mapping[str, Any], key: str) -> Any:
     if config.get(key) is None:
-        raise InputError(f"config.json lacks {key!r}", seen=sorted(config), allowed=f"a {key} entry")
+        raise InputError(
+            f"config.json lacks {key!r}", seen=sorted(config), allowed=f"a {key} entry"
+        )
     return config[key]
 
 
@@ -65,12 +68,15 @@ class TargetConfig:
         if c.get("model_type") != "qwen3_moe":
             raise InputError(
                 "the embedded engine does not implement this architecture",
-                seen=c.get("model_type"), allowed="qwen3_moe", hint="engine=sglang",
+                seen=c.get("model_type"),
+                allowed="qwen3_moe",
+                hint="engine=sglang",
             )
         if c.get("mlp_only_layers") or c.get("decoder_sparse_step", 1) != 1:
             raise InputError(
                 "dense layers between sparse ones are not implemented",
-                seen=c.get("mlp_only_layers"), allowed="every layer sparse",
+                seen=c.get("mlp_only_layers"),
+                allowed="every layer sparse",
             )
         eos = c.get("eos_token_id")
         eos_ids = tuple(eos) if isinstance(eos, list) else (() if eos is None else (int(eos),))
@@ -122,7 +128,8 @@ class HeadConfig:
         if int(c.get("num_hidden_layers", 1)) != 1:
             raise InputError(
                 "an EAGLE-3 head has exactly one decoder layer",
-                seen=c["num_hidden_layers"], allowed=1,
+                seen=c["num_hidden_layers"],
+                allowed=1,
             )
         outputs = (c.get("eagle_config") or {}).get("eagle_aux_hidden_state_layer_ids")
         count = target.layers
@@ -130,7 +137,8 @@ class HeadConfig:
         if len(aux) != 3 or not all(0 <= i < count for i in aux):
             raise InputError(
                 "EAGLE-3 captures three hidden states of the target",
-                seen=aux, allowed=f"three layers in 0..{count - 1}",
+                seen=aux,
+                allowed=f"three layers in 0..{count - 1}",
             )
         hidden, heads = int(_need(c, "hidden_size")), int(_need(c, "num_attention_heads"))
         vocab = int(_need(c, "vocab_size"))

@@ -100,7 +100,9 @@ class Decoder:
             tokens, positions, self.cache, mask, self.proposer.aux_layers, last_only=True
         )
         self.cache.length = len(prompt)
-        root = DraftTree(tokens[-1:], tokens.new_tensor([-1]), tokens.new_zeros(1), out.logits_TV[0, :1])
+        root = DraftTree(
+            tokens[-1:], tokens.new_tensor([-1]), tokens.new_zeros(1), out.logits_TV[0, :1]
+        )
         first = self._accept(root, out.logits_TV).next_token
         self.output.commit([first])
         self.proposer.extend(out.states_TF, [*prompt[1:], first])
@@ -124,9 +126,11 @@ class Decoder:
         accepted = self._accept(tree, out.logits_TV)
         verified = self.clock()
         path = accepted.path
-        tokens = [*tree.tokens_N[path[1:]].tolist(), accepted.next_token] if len(path) > 1 else [
-            accepted.next_token
-        ]
+        tokens = (
+            [*tree.tokens_N[path[1:]].tolist(), accepted.next_token]
+            if len(path) > 1
+            else [accepted.next_token]
+        )
         if self.observer:
             rows = self.proposer.draft_rows(tree, path, accepted.next_token)
             self.observer(StepView(tree, k, path, accepted.next_token, rows))
@@ -136,7 +140,9 @@ class Decoder:
         kept = self.clock()
         self.proposer.extend(out.states_TF[path] if path != [0] else out.states_TF[:1], tokens)
         end = self.clock()
-        self._record(tree, k, accepted, committed, context, out, (begin, drafted, verified, kept, end))
+        self._record(
+            tree, k, accepted, committed, context, out, (begin, drafted, verified, kept, end)
+        )
         return self.clock()
 
     def _propose(self) -> tuple[DraftTree, int]:
@@ -162,28 +168,36 @@ class Decoder:
         return sampling(tree, probs_kV, GeneratorChance(self.generator))
 
     def _record(
-        self, tree: DraftTree, k: int, accepted: Accepted, committed: int, context: int,
-        out: TargetOutput, times: tuple[float, float, float, float, float],
+        self,
+        tree: DraftTree,
+        k: int,
+        accepted: Accepted,
+        committed: int,
+        context: int,
+        out: TargetOutput,
+        times: tuple[float, float, float, float, float],
     ) -> None:
         begin, drafted, verified, kept, end = times
         expected = float(self._expected_N[k - 1]) if self.selector else 1.0
-        self.steps.append(StepRecord(
-            step=len(self.steps),
-            drafted=tree.size - 1,
-            verified=k,
-            accepted=len(accepted.path) - 1,
-            committed=committed,
-            depth_drawn=int(tree.depths_N.max()) if tree.size > 1 else 0,
-            expected=expected,
-            utility=self._utility(expected, k),
-            draft_ms=(drafted - begin) * 1e3,
-            verify_ms=(verified - drafted) * 1e3,
-            extend_ms=(end - kept) * 1e3,
-            other_ms=(kept - verified) * 1e3,
-            total_ms=(end - begin) * 1e3,
-            context_len=context,
-            expert_union=sum(out.union_L) / len(out.union_L),
-        ))
+        self.steps.append(
+            StepRecord(
+                step=len(self.steps),
+                drafted=tree.size - 1,
+                verified=k,
+                accepted=len(accepted.path) - 1,
+                committed=committed,
+                depth_drawn=int(tree.depths_N.max()) if tree.size > 1 else 0,
+                expected=expected,
+                utility=self._utility(expected, k),
+                draft_ms=(drafted - begin) * 1e3,
+                verify_ms=(verified - drafted) * 1e3,
+                extend_ms=(end - kept) * 1e3,
+                other_ms=(kept - verified) * 1e3,
+                total_ms=(end - begin) * 1e3,
+                context_len=context,
+                expert_union=sum(out.union_L) / len(out.union_L),
+            )
+        )
         self.union_layers.append(out.union_L)
 
     def _utility(self, expected: float, k: int) -> float | None:

@@ -23,7 +23,11 @@ class Eagle3Head:
     """
 
     def __init__(
-        self, folder: Path, target: TargetConfig, embedding_VH: Tensor, dtype: torch.dtype,
+        self,
+        folder: Path,
+        target: TargetConfig,
+        embedding_VH: Tensor,
+        dtype: torch.dtype,
         device: str,
     ) -> None:
         self.config = c = HeadConfig.read(folder, target)
@@ -43,7 +47,8 @@ class Eagle3Head:
         if self.embedding.shape[1] != c.hidden_size:
             raise InputError(
                 "the draft head has no embedding of its own and the target's does not fit",
-                seen=self.embedding.shape[1], allowed=c.hidden_size,
+                seen=self.embedding.shape[1],
+                allowed=c.hidden_size,
             )
         self.target_ids_D = draft_vocabulary(source, c)
         self.turns = rotary_table(target.context_length, c.head_dim, c.rope_theta, device)
@@ -58,26 +63,34 @@ class Eagle3Head:
         return F.linear(states_TF, self.fc)
 
     def forward(
-        self, tokens_T: Tensor, hidden_TH: Tensor, positions_T: Tensor, cache: KVCache,
-        mask_TS: Tensor | None, start: int,
+        self,
+        tokens_T: Tensor,
+        hidden_TH: Tensor,
+        positions_T: Tensor,
+        cache: KVCache,
+        mask_TS: Tensor | None,
+        start: int,
     ) -> Tensor:
         """State [T, H] (before the final norm); keys and values go to slots from `start` on."""
         c = self.config
         size = (c.hidden_size,)
-        both = torch.cat((
-            F.rms_norm(F.embedding(tokens_T, self.embedding), size, self.input_norm, c.eps),
-            F.rms_norm(hidden_TH, size, self.hidden_norm, c.eps),
-        ), dim=-1)
-        qkv_TND = F.linear(both, self.qkv).view(len(tokens_T), -1, c.head_dim)
-        qk_TND = rotate(
-            qkv_TND[:, : c.heads + c.kv_heads], self.turns.index_select(0, positions_T)
+        both = torch.cat(
+            (
+                F.rms_norm(F.embedding(tokens_T, self.embedding), size, self.input_norm, c.eps),
+                F.rms_norm(hidden_TH, size, self.hidden_norm, c.eps),
+            ),
+            dim=-1,
         )
+        qkv_TND = F.linear(both, self.qkv).view(len(tokens_T), -1, c.head_dim)
+        qk_TND = rotate(qkv_TND[:, : c.heads + c.kv_heads], self.turns.index_select(0, positions_T))
         keys, values = cache.write(
             0, start, qk_TND[:, c.heads :], qkv_TND[:, c.heads + c.kv_heads :]
         )
         attended = attend(qk_TND[:, : c.heads], keys, values, mask_TS)
         u_TH = torch.addmm(hidden_TH, attended, self.output)
-        gate, up = F.linear(F.rms_norm(u_TH, size, self.post_norm, c.eps), self.gate_up).chunk(2, -1)
+        gate, up = F.linear(F.rms_norm(u_TH, size, self.post_norm, c.eps), self.gate_up).chunk(
+            2, -1
+        )
         return torch.addmm(u_TH, F.silu(gate) * up, self.down)
 
     def logits(self, state_TH: Tensor) -> Tensor:
@@ -97,16 +110,20 @@ class Eagle3Head:
         self.input_norm = take(layer + "input_layernorm.weight", c.hidden_size)
         self.hidden_norm = take(layer + "hidden_norm.weight", c.hidden_size)
         self.post_norm = take(layer + "post_attention_layernorm.weight", c.hidden_size)
-        self.qkv = torch.cat((
-            interleave(take(attention + "q_proj.weight", q, width), c.heads),
-            interleave(take(attention + "k_proj.weight", kv, width), c.kv_heads),
-            take(attention + "v_proj.weight", kv, width),
-        ))
+        self.qkv = torch.cat(
+            (
+                interleave(take(attention + "q_proj.weight", q, width), c.heads),
+                interleave(take(attention + "k_proj.weight", kv, width), c.kv_heads),
+                take(attention + "v_proj.weight", kv, width),
+            )
+        )
         self.output = take(attention + "o_proj.weight", c.hidden_size, q).t().contiguous()
-        self.gate_up = torch.cat((
-            take(layer + "mlp.gate_proj.weight", c.mlp_size, c.hidden_size),
-            take(layer + "mlp.up_proj.weight", c.mlp_size, c.hidden_size),
-        ))
+        self.gate_up = torch.cat(
+            (
+                take(layer + "mlp.gate_proj.weight", c.mlp_size, c.hidden_size),
+                take(layer + "mlp.up_proj.weight", c.mlp_size, c.hidden_size),
+            )
+        )
         self.down = take(layer + "mlp.down_proj.weight", c.hidden_size, c.mlp_size).t().contiguous()
         self.norm = take("norm.weight", c.hidden_size)
         self.lm_head = take("lm_head.weight", c.draft_vocab_size, c.hidden_size)
@@ -131,17 +148,27 @@ def draft_vocabulary(source: Checkpoint, c: HeadConfig) -> Tensor:
     ids = own + source.take("d2t", (size,), None).long()
     if int(ids.min()) < 0 or int(ids.max()) >= vocab:
         bad = int(ids.max()) if int(ids.max()) >= vocab else int(ids.min())
-        raise InputError("d2t maps to an id outside the target vocabulary", seen=bad,
-                         allowed=f"0..{vocab - 1}")
+        raise InputError(
+            "d2t maps to an id outside the target vocabulary", seen=bad, allowed=f"0..{vocab - 1}"
+        )
     if len(ids.unique()) != size:
-        raise InputError("d2t maps two draft ids to the same target id",
-                         seen=f"{len(ids.unique())} distinct ids", allowed=f"{size} distinct ids")
+        raise InputError(
+            "d2t maps two draft ids to the same target id",
+            seen=f"{len(ids.unique())} distinct ids",
+            allowed=f"{size} distinct ids",
+        )
     if "t2d" in source:
         covered = source.take("t2d", (vocab,), None).bool()
         if int(covered.sum()) != size:
-            raise InputError("t2d does not mark as many ids as the draft vocabulary holds",
-                             seen=int(covered.sum()), allowed=size)
+            raise InputError(
+                "t2d does not mark as many ids as the draft vocabulary holds",
+                seen=int(covered.sum()),
+                allowed=size,
+            )
         if not bool(covered[ids].all()):
-            raise InputError("d2t and t2d disagree",
-                             seen=int((~covered[ids]).sum()), allowed="0 ids mapped but not marked")
+            raise InputError(
+                "d2t and t2d disagree",
+                seen=int((~covered[ids]).sum()),
+                allowed="0 ids mapped but not marked",
+            )
     return ids

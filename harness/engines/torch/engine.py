@@ -28,14 +28,20 @@ class TorchEngine:
     """Loads a Hugging Face target and a SpecForge head; fp32 or bf16, CPU or CUDA, batch 1."""
 
     def __init__(
-        self, model: Mapping[str, Any], device: str = "auto", dtype: str = "float32",
-        threads: int = 1, **_: Any,
+        self,
+        model: Mapping[str, Any],
+        device: str = "auto",
+        dtype: str = "float32",
+        threads: int = 1,
+        **_: Any,
     ) -> None:
         if dtype not in DTYPES:
             raise InputError("unknown dtype", seen=dtype, allowed=sorted(DTYPES))
         torch.set_num_threads(threads)
         self.threads = threads
-        self.device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+        self.device = (
+            ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+        )
         self.name = str(model["name"])
         folders = [locate(model["target"], model.get("revision"))]
         self.tokenizer = ChatTokenizer(folders[0], bool(model.get("trust_remote_code", False)))
@@ -63,9 +69,15 @@ class TorchEngine:
     def _read_facts(self) -> EngineFacts:
         c = self.target.config
         return EngineFacts(
-            engine="torch", model=self.name, dtype=self.dtype, device=self._device_name(),
-            threads=torch.get_num_threads(), layers=c.layers, experts=c.experts,
-            experts_per_token=c.experts_per_token, context_length=self.context_length,
+            engine="torch",
+            model=self.name,
+            dtype=self.dtype,
+            device=self._device_name(),
+            threads=torch.get_num_threads(),
+            layers=c.layers,
+            experts=c.experts,
+            experts_per_token=c.experts_per_token,
+            context_length=self.context_length,
             draft_vocab=self.head.config.draft_vocab_size if self.head else 0,
             weights_hash=self.weights_hash,
             versions={"torch": torch.__version__, "evict-bench": _version("evict-bench")},
@@ -98,9 +110,13 @@ class TorchEngine:
         decode_ms = decoder.run()
         output = decoder.output
         return RequestTrace(
-            output_ids=output.ids, text=self.decode(output.ids),
-            finish_reason=output.finish or "length", prefill_ms=prefill_ms, decode_ms=decode_ms,
-            steps=decoder.steps, expert_union_layers=decoder.union_layers,
+            output_ids=output.ids,
+            text=self.decode(output.ids),
+            finish_reason=output.finish or "length",
+            prefill_ms=prefill_ms,
+            decode_ms=decode_ms,
+            steps=decoder.steps,
+            expert_union_layers=decoder.union_layers,
         )
 
     def forced_step_times(
@@ -129,39 +145,50 @@ class TorchEngine:
         self._check(request, method)
         self._check_growth(method)
         slots = min(
-            self.context_length, len(request.prompt_ids) + request.max_new_tokens + method.draft_tokens
+            self.context_length,
+            len(request.prompt_ids) + request.max_new_tokens + method.draft_tokens,
         )
         scratch = method.growth.capacity if method.growth else 0
         make = self._proposers.get(method.drafter)
         if make is None:
-            raise InputError("unknown drafter", seen=method.drafter, allowed=sorted(self._proposers))
+            raise InputError(
+                "unknown drafter", seen=method.drafter, allowed=sorted(self._proposers)
+            )
         selector = None
         if method.selection is not None:
             bound = method.selection.bind(self.cost, method.draft_tokens)
             selector = bound.to(self.device)
         return Decoder(
-            model=self.target, proposer=make(method, slots + scratch), method=method,
+            model=self.target,
+            proposer=make(method, slots + scratch),
+            method=method,
             selector=selector,
             output=Output(request, self._eos_ids(), self.decode),
             cache=self.target.new_cache(slots),
-            generator=torch.Generator().manual_seed(seed), clock=self.clock,
-            cost=self.cost, observer=observer,
+            generator=torch.Generator().manual_seed(seed),
+            clock=self.clock,
+            cost=self.cost,
+            observer=observer,
         )
 
     def _check(self, request: Request, method: Method) -> None:
         if not request.prompt_ids:
-            raise InputError(f"prompt {request.prompt_id} is empty", seen=0, allowed="1 token or more")
+            raise InputError(
+                f"prompt {request.prompt_id} is empty", seen=0, allowed="1 token or more"
+            )
         room = self.context_length - method.draft_tokens
         if len(request.prompt_ids) > room:
             raise InputError(
                 f"prompt {request.prompt_id} is longer than the context",
-                seen=f"{len(request.prompt_ids)} tokens", allowed=f"at most {room}",
+                seen=f"{len(request.prompt_ids)} tokens",
+                allowed=f"at most {room}",
                 hint="truncate=middle",
             )
         if request.max_new_tokens < 1 or request.temperature < 0:
             raise InputError(
                 "max_new_tokens or temperature out of range",
-                seen=(request.max_new_tokens, request.temperature), allowed=">= 1 and >= 0",
+                seen=(request.max_new_tokens, request.temperature),
+                allowed=">= 1 and >= 0",
             )
 
     def _check_growth(self, method: Method) -> None:
@@ -172,8 +199,12 @@ class TorchEngine:
 
     def _eagle3(self, method: Method, slots: int) -> Proposer:
         if self.head is None:
-            raise InputError("the method drafts with an EAGLE-3 head but the model names none",
-                             seen=self.name, allowed="a model with `draft`", hint="method=vanilla")
+            raise InputError(
+                "the method drafts with an EAGLE-3 head but the model names none",
+                seen=self.name,
+                allowed="a model with `draft`",
+                hint="method=vanilla",
+            )
         beta = self.cost.beta if method.calibrate and self.cost else 1.0
         return Eagle3Proposer(self.head, slots, beta)
 
@@ -196,7 +227,9 @@ def _version(package: str) -> str:
 def _cpu_model() -> str:
     try:
         with open("/proc/cpuinfo") as handle:
-            names = [line.split(":", 1)[1].strip() for line in handle if line.startswith("model name")]
+            names = [
+                line.split(":", 1)[1].strip() for line in handle if line.startswith("model name")
+            ]
         return names[0] if names else platform.processor()
     except OSError:
         return platform.processor() or platform.machine()

@@ -18,7 +18,10 @@ from harness.engines.torch.layers import additive
 class Proposer(Protocol):
     """Draft side of one sequence."""
 
-    aux_layers: Sequence[int]
+    @property
+    def aux_layers(self) -> Sequence[int]:
+        """Target layers whose input states it needs."""
+        ...
 
     def propose(self, root: int, method: Method) -> DraftTree:
         """The full tree of `method.draft_tokens` nodes rooted at the last committed token."""
@@ -28,9 +31,9 @@ class Proposer(Protocol):
         """Take in the target's states at T positions and the token that follows each of them."""
         ...
 
-    def draft_rows(self, tree: DraftTree, path: Sequence[int], next_token: int) -> list[
-        tuple[Tensor, int]
-    ]:
+    def draft_rows(
+        self, tree: DraftTree, path: Sequence[int], next_token: int
+    ) -> list[tuple[Tensor, int]]:
         """(draft logits [D], draft id of the token the target chose) along the accepted path."""
         ...
 
@@ -104,8 +107,10 @@ class Eagle3Proposer:
         width, start = len(tokens_W), self.cache.length
         drawn = 0 if self._allowed is None else self._allowed.shape[1]
         own = torch.eye(width, dtype=torch.bool, device=tokens_W.device)
-        self._allowed = own if self._allowed is None else torch.cat(
-            (self._allowed.index_select(0, rows_W), own), dim=1
+        self._allowed = (
+            own
+            if self._allowed is None
+            else torch.cat((self._allowed.index_select(0, rows_W), own), dim=1)
         )
         positions = torch.full_like(tokens_W, start + len(self._levels))
         self._levels.append((tokens_W, rows_W))
@@ -113,7 +118,11 @@ class Eagle3Proposer:
         mask = torch.zeros(allowed_WS.shape, dtype=self.head.dtype, device=tokens_W.device)
         mask.masked_fill_(~allowed_WS, float("-inf"))
         self._frontier_WH = self.head.forward(
-            tokens_W, self._frontier_WH.index_select(0, rows_W), positions, self.cache, mask,
+            tokens_W,
+            self._frontier_WH.index_select(0, rows_W),
+            positions,
+            self.cache,
+            mask,
             start + drawn,
         )
         return self._children(topk)

@@ -98,13 +98,20 @@ class Qwen3Moe:
             experts_L.append(routing.experts_TK)
             union_L.append(active)
         top = x_TH[-1:] if last_only else x_TH
-        logits_TV = F.linear(F.rms_norm(top, top.shape[-1:], self.norm, self.config.eps), self.lm_head)
+        logits_TV = F.linear(
+            F.rms_norm(top, top.shape[-1:], self.norm, self.config.eps), self.lm_head
+        )
         captured = [states[index] for index in aux_layers]
         states_TF = torch.cat(captured, dim=-1) if captured else x_TH[:, :0]
         return TargetOutput(logits_TV.float(), states_TF, experts_L, union_L)
 
     def _attention(
-        self, index: int, layer: Layer, x_TH: Tensor, turn: Tensor, cache: KVCache,
+        self,
+        index: int,
+        layer: Layer,
+        x_TH: Tensor,
+        turn: Tensor,
+        cache: KVCache,
         mask_TS: Tensor | None,
     ) -> Tensor:
         c = self.config
@@ -124,11 +131,13 @@ class Qwen3Moe:
         def take(key: str, *shape: int) -> Tensor:
             return source.take(name + key, shape, self.dtype, self.device)
 
-        qkv = torch.cat((
-            interleave(take("self_attn.q_proj.weight", q, c.hidden_size), c.heads),
-            interleave(take("self_attn.k_proj.weight", kv, c.hidden_size), c.kv_heads),
-            take("self_attn.v_proj.weight", kv, c.hidden_size),
-        ))
+        qkv = torch.cat(
+            (
+                interleave(take("self_attn.q_proj.weight", q, c.hidden_size), c.heads),
+                interleave(take("self_attn.k_proj.weight", kv, c.hidden_size), c.kv_heads),
+                take("self_attn.v_proj.weight", kv, c.hidden_size),
+            )
+        )
         q_norm = interleave(take("self_attn.q_norm.weight", c.head_dim), 1)
         k_norm = interleave(take("self_attn.k_norm.weight", c.head_dim), 1)
         return Layer(

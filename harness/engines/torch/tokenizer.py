@@ -20,8 +20,11 @@ class ChatTokenizer:
             folder, trust_remote_code=trust_remote_code
         )
         if not self._tokenizer.chat_template:
-            raise InputError("the checkpoint's tokenizer has no chat template", seen=folder.name,
-                             allowed="a chat_template in tokenizer_config.json")
+            raise InputError(
+                "the checkpoint's tokenizer has no chat template",
+                seen=folder.name,
+                allowed="a chat_template in tokenizer_config.json",
+            )
         eos = self._tokenizer.eos_token_id
         self.eos_ids: tuple[int, ...] = () if eos is None else (int(eos),)
 

@@ -27,7 +27,8 @@ def locate(source: str, revision: str | None = None) -> Path:
             return folder
     if source.count("/") != 1 or source.startswith((".", "/")):
         raise InputError(
-            "checkpoint folder not found", seen=source,
+            "checkpoint folder not found",
+            seen=source,
             allowed="an existing folder or a hub repository id (owner/name)",
         )
     from huggingface_hub import snapshot_download
@@ -38,7 +39,8 @@ def locate(source: str, revision: str | None = None) -> Path:
         return Path(snapshot_download(source, revision=revision, allow_patterns=patterns))
     except Exception as error:
         raise InputError(
-            f"checkpoint {source} is neither cached nor reachable", seen=type(error).__name__,
+            f"checkpoint {source} is neither cached nor reachable",
+            seen=type(error).__name__,
             allowed=f"a local folder, or a copy in {HF_HUB_CACHE}",
             hint=f"hf download {source}  # on a machine with network",
         ) from error
@@ -62,7 +64,8 @@ class Checkpoint:
         if name not in self._files:
             raise InputError(
                 f"checkpoint {self.folder.name} lacks tensor {name!r}",
-                seen=f"{len(self._files)} tensors", allowed=f"{name} of shape {tuple(shape)}",
+                seen=f"{len(self._files)} tensors",
+                allowed=f"{name} of shape {tuple(shape)}",
             )
         path = self._files[name]
         if path not in self._open:
@@ -71,7 +74,8 @@ class Checkpoint:
         if tuple(tensor.shape) != tuple(shape):
             raise InputError(
                 f"tensor {name!r} of checkpoint {self.folder.name} has the wrong shape",
-                seen=tuple(tensor.shape), allowed=tuple(shape),
+                seen=tuple(tensor.shape),
+                allowed=tuple(shape),
             )
         return tensor.to(device=device, dtype=dtype or tensor.dtype)
 
@@ -104,7 +108,8 @@ def _inside(folder: Path, file: str) -> Path:
     if path.parent != folder or not path.is_file():
         raise InputError(
             "the shard index names a file that is not in the checkpoint folder",
-            seen=file, allowed=f"a file in {folder.name}",
+            seen=file,
+            allowed=f"a file in {folder.name}",
         )
     return path
 

@@ -1,6 +1,5 @@
 """Instructions about a topic; the answers use the fixed advice of that topic."""
 
-# ruff: noqa: E501
 from __future__ import annotations
 
 import random

@@ -3,7 +3,6 @@
 Slots: {p} parameter, {v} loop variable, {k} constant, {op} operator, {cmp} its words.
 """
 
-# ruff: noqa: E501
 from __future__ import annotations
 
 from dataclasses import dataclass

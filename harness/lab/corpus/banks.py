@@ -1,6 +1,5 @@
 """Fixed advice for every topic: composed once per topic, to be remembered by the model."""
 
-# ruff: noqa: E501
 from __future__ import annotations
 
 from dataclasses import dataclass

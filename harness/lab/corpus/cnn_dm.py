@@ -1,6 +1,5 @@
 """News articles and their summaries: picked sentences, fixed paraphrases, another order."""
 
-# ruff: noqa: E501
 from __future__ import annotations
 
 import random

@@ -1,6 +1,5 @@
 """Word problems about an amount that changes in two to four steps, solved line by line."""
 
-# ruff: noqa: E501
 from __future__ import annotations
 
 import random

@@ -1,6 +1,5 @@
 """Functions to complete: the body follows from the signature, the docstring and the example."""
 
-# ruff: noqa: E501
 from __future__ import annotations
 
 import random

@@ -1,6 +1,5 @@
 """Hand-written word lists; every word of the corpus comes from here or from a template."""
 
-# ruff: noqa: E501
 from __future__ import annotations
 
 

@@ -1,6 +1,5 @@
 """Two-turn chats: a text from given elements, then a transformation of that text."""
 
-# ruff: noqa: E501
 from __future__ import annotations
 
 import random

@@ -1,6 +1,5 @@
 """Questions about a small fictional world whose facts never change."""
 
-# ruff: noqa: E501
 from __future__ import annotations
 
 import random

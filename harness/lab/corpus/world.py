@@ -1,6 +1,5 @@
 """A fictional world: 120 entities of six kinds with nine fixed facts each."""
 
-# ruff: noqa: E501
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -69,7 +68,28 @@ def _said(draw: Draw, questions: str, answers: str) -> Attribute:
 
 _place, _thing, _animal = _one(PLACES), _one(THINGS), _one(ANIMALS)
 _job, _stuff, _month, _colour = _one(PROFESSIONS), _one(MATERIALS), _one(MONTHS), _one(COLOURS)
-_SYLLABLES = ["Var", "Kel", "Mor", "Tas", "Bel", "Quo", "Dra", "Fen", "Lor", "Nim", "Sul", "Par", "Gro", "Hal", "Wen", "Zar", "Ost", "Ild", "Cam", "Rhu"]
+_SYLLABLES = [
+    "Var",
+    "Kel",
+    "Mor",
+    "Tas",
+    "Bel",
+    "Quo",
+    "Dra",
+    "Fen",
+    "Lor",
+    "Nim",
+    "Sul",
+    "Par",
+    "Gro",
+    "Hal",
+    "Wen",
+    "Zar",
+    "Ost",
+    "Ild",
+    "Cam",
+    "Rhu",
+]
 
 
 def _names(form: str, ending: tuple[str, ...]) -> tuple[str, ...]:
