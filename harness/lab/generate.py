@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from harness.lab.corpus import Dialogue
+from harness.lab.corpus import Dialogue, dialogues
 from harness.lab.rows import Row, to_row
 from harness.lab.target import LabTarget
 
@@ -20,30 +20,28 @@ END = 2
 def own_rows(
     model: LabTarget,
     tokenizer: Tokenizer,
-    source: Iterator[Dialogue],
+    weights: Mapping[str, float],
     count: int,
     seed: int,
     max_new_tokens: int = 160,
     group: int = 24,
-    pool: int = 9000,
 ) -> list[Row]:
-    """`count` rows whose last answer is the target's: half greedy, half sampled at temperature 1.
+    """About `count` rows whose last answer is the target's, families in proportion to `weights`.
 
-    Prompts come from the pool's most frequent prompt lengths, so that no batch needs padding.
+    Half are greedy, half sampled at temperature 1. Prompts are those of the most frequent prompt
+    lengths of a pool, so that no batch needs padding.
     """
-    by_length: dict[int, list[tuple[list[int], str]]] = defaultdict(list)
-    for dialogue in islice(source, pool):
-        prompt = prompt_ids(dialogue, tokenizer)
-        by_length[len(prompt)].append((prompt, dialogue.family))
     generator = torch.Generator().manual_seed(seed)
     rows: list[Row] = []
-    for prompts in _spread(by_length, count, group):
-        temperature = 0.0 if len(rows) % (2 * group) < group else 1.0
-        ids = torch.tensor([prompt for prompt, _ in prompts])
-        answers = _generate(model, ids, max_new_tokens, temperature, generator)
-        for (prompt, family), answer in zip(prompts, answers, strict=True):
-            mask = [False] * len(prompt) + [True] * len(answer)
-            rows.append(Row(prompt + answer, mask, family))
+    for family in sorted(weights):
+        quota = round(count * weights[family] / sum(weights.values()))
+        for number, prompts in enumerate(_equal_lengths(tokenizer, family, seed, quota, group)):
+            ids = torch.tensor(prompts)
+            temperature = float(number % 2)
+            answers = _generate(model, ids, max_new_tokens, temperature, generator)
+            for prompt, answer in zip(prompts, answers, strict=True):
+                mask = [False] * len(prompt) + [True] * len(answer)
+                rows.append(Row(prompt + answer, mask, family))
     return rows
 
 
@@ -56,26 +54,24 @@ def prompt_ids(dialogue: Dialogue, tokenizer: Tokenizer) -> list[int]:
     return row.ids[:last]
 
 
-def _spread(
-    by_length: dict[int, list[tuple[list[int], str]]], count: int, group: int
-) -> Iterator[list[tuple[list[int], str]]]:
-    """Full groups of one family and one length, families taking turns, until `count` rows."""
-    families: dict[str, list[list[tuple[list[int], str]]]] = defaultdict(list)
-    for length in sorted(by_length):
-        split: dict[str, list[tuple[list[int], str]]] = defaultdict(list)
-        for prompt in by_length[length]:
-            split[prompt[1]].append(prompt)
-        for family, prompts in split.items():
-            families[family] += [prompts[i : i + group] for i in range(0, len(prompts), group)]
-    for groups in families.values():
-        groups.sort(key=len)
-    drawn = 0
-    while drawn < count and any(families.values()):
-        for family in sorted(families):
-            if families[family] and drawn < count:
-                chosen = families[family].pop()
-                drawn += len(chosen)
-                yield chosen
+def _equal_lengths(
+    tokenizer: Tokenizer, family: str, seed: int, quota: int, group: int, pool: int = 1500
+) -> Iterator[list[list[int]]]:
+    """Groups of prompts of one length, fullest first, until `quota` prompts were given."""
+    by_length: dict[int, list[list[int]]] = defaultdict(list)
+    for dialogue in islice(dialogues(family, "train", seed), pool):
+        prompt = prompt_ids(dialogue, tokenizer)
+        by_length[len(prompt)].append(prompt)
+    groups = [
+        prompts[i : i + group]
+        for _, prompts in sorted(by_length.items())
+        for i in range(0, len(prompts), group)
+    ]
+    for prompts in sorted(groups, key=len, reverse=True):
+        if quota <= 0:
+            return
+        yield prompts[:quota]
+        quota -= len(prompts)
 
 
 @torch.inference_mode()

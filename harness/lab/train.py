@@ -23,6 +23,7 @@ from harness.lab.train_head import draft_vocabulary, train_head
 from harness.lab.train_target import train_target
 
 WEIGHTS = Path(__file__).parent / "weights"
+DEFAULT_OUT = Path("results/runs/lab_weights")
 
 
 def corpus_sample(recipe: Recipe) -> list[Dialogue]:
@@ -81,8 +82,7 @@ def build_head(recipe: Recipe, out: Path) -> None:
     """Let the target answer, train the head on that and on corpus text, write its checkpoint."""
     tokenizer, target, part = load_tokenizer(out), load_target(recipe, out), recipe.head
     export_target(target, out / "target")
-    prompts = mixture("train", part.seed, recipe.head_mixture)
-    own = own_rows(target, tokenizer, prompts, part.own_output_dialogues, part.seed)
+    own = own_rows(target, tokenizer, recipe.head_mixture, part.own_output_dialogues, part.seed)
     corpus = (to_row(d, tokenizer) for d in mixture("train", part.seed + 1, recipe.head_mixture))
     ids_D = draft_vocabulary(own, part.draft_vocab_size, tokenizer.get_vocab_size())
     mixed = mix(own, corpus, part.own_output_share, part.seed)
@@ -98,7 +98,7 @@ def main() -> None:
     """Run the named stages in order."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("stage", choices=[*STAGES, "all"], nargs="?", default="all")
-    parser.add_argument("--out", type=Path, default=WEIGHTS)
+    parser.add_argument("--out", type=Path, default=DEFAULT_OUT)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)

@@ -14,6 +14,8 @@ from harness.engines.torch.config import HeadConfig, TargetConfig
 from harness.engines.torch.layers import attend, interleave, rotary_table, rotate
 from harness.engines.torch.weights import Checkpoint
 
+MAX_DEPTH = 64  # draft levels that may reach past the last position of the context
+
 
 class Eagle3Head:
     """One decoder layer over (token embedding, hidden state) pairs, with its own output layer.
@@ -50,8 +52,9 @@ class Eagle3Head:
                 seen=self.embedding.shape[1],
                 allowed=c.hidden_size,
             )
-        self.target_ids_D = draft_vocabulary(source, c)
-        self.turns = rotary_table(target.context_length, c.head_dim, c.rope_theta, device)
+        self.target_ids_D = draft_vocabulary(source, c).to(device)
+        positions = target.context_length + MAX_DEPTH
+        self.turns = rotary_table(positions, c.head_dim, c.rope_theta, device)
 
     def new_cache(self, slots: int) -> KVCache:
         """An empty cache of the head's one layer."""

@@ -72,6 +72,7 @@ class Eagle3Proposer:
         self.aux_layers = head.config.aux_layers
         self.beta = beta
         self.cache = head.new_cache(slots)
+        self._levels_alone: dict[int, Tensor] = {}
 
     def extend(self, states_TF: Tensor, committed_T: Sequence[int]) -> None:
         """Append T rows computed from true target states; the last one starts the next tree."""
@@ -97,32 +98,24 @@ class Eagle3Proposer:
     def first(self, topk: int) -> tuple[Tensor, Tensor]:
         """Children of the root: (target ids [1, topk], log-probabilities [1, topk])."""
         self._frontier_WH = self._last_1H
-        self._allowed: Tensor | None = None
+        self._mask_WS = self._last_1H[:, :0]
         self._levels: list[tuple[Tensor, Tensor]] = []
         self._logits: list[Tensor] = []
         return self._children(topk)
 
     def expand(self, tokens_W: Tensor, rows_W: Tensor, topk: int) -> tuple[Tensor, Tensor]:
         """Children of W frontier nodes, whose parents are rows of the previous frontier."""
-        width, start = len(tokens_W), self.cache.length
-        drawn = 0 if self._allowed is None else self._allowed.shape[1]
-        own = torch.eye(width, dtype=torch.bool, device=tokens_W.device)
-        self._allowed = (
-            own
-            if self._allowed is None
-            else torch.cat((self._allowed.index_select(0, rows_W), own), dim=1)
-        )
+        start, drawn = self.cache.length, self._mask_WS.shape[1]
+        seen_WS = self._mask_WS.index_select(0, rows_W)
+        self._mask_WS = torch.cat((seen_WS, self._alone(len(tokens_W))), dim=1)
         positions = torch.full_like(tokens_W, start + len(self._levels))
         self._levels.append((tokens_W, rows_W))
-        allowed_WS = F.pad(self._allowed, (start, 0), value=True)
-        mask = torch.zeros(allowed_WS.shape, dtype=self.head.dtype, device=tokens_W.device)
-        mask.masked_fill_(~allowed_WS, float("-inf"))
         self._frontier_WH = self.head.forward(
             tokens_W,
             self._frontier_WH.index_select(0, rows_W),
             positions,
             self.cache,
-            mask,
+            F.pad(self._mask_WS, (start, 0)),
             start + drawn,
         )
         return self._children(topk)
@@ -145,6 +138,13 @@ class Eagle3Proposer:
                 break
             row = int(match)
         return rows
+
+    def _alone(self, width: int) -> Tensor:
+        """Additive mask of one level: each node sees itself and none of its siblings."""
+        if width not in self._levels_alone:
+            eye = torch.eye(width, dtype=torch.bool, device=self.head.device)
+            self._levels_alone[width] = additive(eye, 0, self.head.dtype)
+        return self._levels_alone[width]
 
     def _children(self, topk: int) -> tuple[Tensor, Tensor]:
         logits_WD = self.head.logits(self._frontier_WH)
