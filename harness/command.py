@@ -79,10 +79,13 @@ def _job(config: RunConfig) -> int:
 def _draw_costs(outcome: Outcome) -> int:
     from evict.cost import CostTable
     from harness.costs import FILE
+    from harness.report.cost import cost_text
     from harness.report.figures import cost_curve
 
     for folder in outcome.cost_folders:
-        cost_curve(CostTable.load(folder / FILE), folder)
+        table = CostTable.load(folder / FILE)
+        cost_curve(table, folder)
+        print("\n".join(cost_text(table)))
         print(f"cost table and figure: {folder}")
     return EXIT_OK
 

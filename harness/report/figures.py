@@ -10,9 +10,11 @@ import numpy as np
 import pandas as pd
 
 from evict.cost import CostTable
+from harness.report.cost import cost_frame
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 STYLE: Any = {
@@ -25,22 +27,9 @@ STYLE: Any = {
     "pdf.fonttype": 42,
     "legend.frameon": False,
 }
+LEGEND: Any = {"fontsize": 6.5, "borderaxespad": 0.2}
+REFERENCE_LINE: Any = {"color": "#b03a2e", "linestyle": "--", "linewidth": 1}
 COLOURS = {"verify": "#3b6ea5", "draft": "#e0a458", "extend": "#9a7aa0", "other": "#b8b8b8"}
-
-
-def cost_frame(cost: CostTable) -> pd.DataFrame:
-    """One row per verify length: C(k), its spread, stage medians, expert union."""
-    frame = pd.DataFrame(
-        {
-            "k": range(1, cost.draft_tokens + 1),
-            "step_ms": cost.step_ms,
-            "spread_ms": cost.spread_ms,
-            **{f"{stage}_ms": series for stage, series in (cost.stage_ms or {}).items()},
-        }
-    )
-    frame["expert_union"] = cost.expert_union if cost.expert_union else np.nan
-    frame["ar_ms"] = cost.ar_ms
-    return frame
 
 
 def uniform_union(experts: int, top_k: int, tokens: np.ndarray) -> np.ndarray:
@@ -50,51 +39,52 @@ def uniform_union(experts: int, top_k: int, tokens: np.ndarray) -> np.ndarray:
 
 def draw_cost(frame: pd.DataFrame, experts: int, top_k: int, title: str) -> Figure:
     """C(k) by stage above, the expert union per layer below (paper, figure 1)."""
-    ks = frame["k"].to_numpy()
     with plt.rc_context(STYLE):
         figure, (cost_axis, union_axis) = plt.subplots(
             2, 1, figsize=(3.5, 4.2), sharex=True, layout="constrained"
         )
-        stages = [s for s in ("verify", "draft", "extend", "other") if f"{s}_ms" in frame]
-        cost_axis.stackplot(
-            ks,
-            *(frame[f"{s}_ms"] for s in stages),
-            labels=stages,
-            colors=[COLOURS[s] for s in stages],
-            alpha=0.55,
-            linewidth=0,
-        )
-        cost_axis.errorbar(
-            ks,
-            frame["step_ms"],
-            yerr=frame["spread_ms"] / 2,
-            color="black",
-            linewidth=1.2,
-            elinewidth=0.5,
-            label="C(k), bar = IQR",
-        )
-        cost_axis.axhline(
-            frame["ar_ms"].iloc[0], color="#b03a2e", linestyle="--", linewidth=1, label="plain step"
-        )
-        cost_axis.set_ylabel("step time (ms)")
-        cost_axis.set_ylim(bottom=0)
-        cost_axis.legend(fontsize=6.5, ncols=2, loc="lower right")
-        cost_axis.set_title(title, fontsize=8)
-        union_axis.plot(ks, frame["expert_union"], color="black", label="measured union")
-        union_axis.plot(
-            ks,
-            uniform_union(experts, top_k, ks),
-            color="#777777",
-            linestyle=":",
-            label="uniform routing",
-        )
-        union_axis.axhline(top_k, color="#b03a2e", linestyle="--", linewidth=1, label="one token")
-        union_axis.set_ylabel(f"experts per layer (of {experts})")
-        union_axis.set_xlabel("verify length k (nodes, root included)")
-        union_axis.set_ylim(bottom=0)
-        union_axis.set_xlim(1, ks[-1])
-        union_axis.legend(fontsize=6.5, loc="lower right")
+        figure.suptitle(title, fontsize=8)
+        _draw_stages(cost_axis, frame)
+        _draw_union(union_axis, frame, experts, top_k)
     return figure
+
+
+def _draw_stages(axis: Axes, frame: pd.DataFrame) -> None:
+    stages = [stage for stage in COLOURS if f"{stage}_ms" in frame]
+    axis.stackplot(
+        frame["k"],
+        *(frame[f"{stage}_ms"] for stage in stages),
+        labels=stages,
+        colors=[COLOURS[stage] for stage in stages],
+        alpha=0.55,
+        linewidth=0,
+    )
+    axis.errorbar(
+        frame["k"],
+        frame["step_ms"],
+        yerr=frame["spread_ms"] / 2,
+        color="black",
+        linewidth=1.2,
+        elinewidth=0.5,
+        label="C(k), bar = IQR",
+    )
+    axis.axhline(frame["ar_ms"].iloc[0], label="plain step", **REFERENCE_LINE)
+    axis.set_ylabel("step time (ms)")
+    axis.set_ylim(bottom=0)
+    axis.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), **LEGEND)
+
+
+def _draw_union(axis: Axes, frame: pd.DataFrame, experts: int, top_k: int) -> None:
+    ks = frame["k"].to_numpy()
+    axis.plot(ks, frame["expert_union"], color="black", label="measured union")
+    uniform = uniform_union(experts, top_k, ks)
+    axis.plot(ks, uniform, color="#777777", linestyle=":", label="uniform routing")
+    axis.axhline(top_k, label="one token", **REFERENCE_LINE)
+    axis.set_ylabel(f"experts per layer (of {experts})")
+    axis.set_xlabel("verify length k (nodes, root included)")
+    axis.set_ylim(bottom=0)
+    axis.set_xlim(1, ks[-1])
+    axis.legend(loc="lower right", bbox_to_anchor=(1.0, 0.14), **LEGEND)
 
 
 def save(figure: Figure, frame: pd.DataFrame, folder: Path, stem: str) -> list[Path]:

@@ -20,7 +20,8 @@ from harness.engines.torch.engine import TorchEngine
 from harness.profiling.calibration import brier_score, expected_calibration_error, fit_beta
 from harness.profiling.cost import build_table, profile, smooth_cost
 from harness.records import StepRecord
-from harness.report.figures import cost_curve, cost_frame, uniform_union
+from harness.report.cost import cost_frame, cost_text
+from harness.report.figures import cost_curve, uniform_union
 from tests.support.checkpoints import write_pair
 
 SMALL = Method("full", "eagle3", FixedDepth(steps=2, topk=4), Full(), draft_tokens=8)
@@ -131,6 +132,8 @@ def test_cost_curve_writes_the_figure_and_its_numbers(measured: CostTable, tmp_p
     read = pd.read_csv(paths[2])
     assert np.allclose(read["step_ms"], cost_frame(measured)["step_ms"])
     assert not math.isnan(read["expert_union"].iloc[-1])
+    ratio = measured.step_ms[7] / measured.step_ms[0]
+    assert f"C(8)/C(1) = {ratio:.2f}" in cost_text(measured)[-1]
     first = paths[1].read_bytes()
     cost_curve(measured, tmp_path)
     assert paths[1].read_bytes() == first, "figures are byte-stable"
