@@ -73,6 +73,12 @@ class DraftTree:
             scores_N=pad(candidates.log_scores_M.index_select(0, best), (1, 0)).exp_(),
         )
 
+    @staticmethod
+    def single(root_token: int, device: torch.device | str = "cpu") -> DraftTree:
+        """The root alone: a plain decode step."""
+        zero = torch.zeros(1, dtype=torch.long, device=device)
+        return DraftTree(zero + root_token, zero - 1, zero, torch.ones(1, device=device))
+
     @property
     def size(self) -> int:
         """Number of nodes, root included."""

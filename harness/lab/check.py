@@ -21,7 +21,7 @@ from evict.growth import FixedDepth
 from evict.selection import Full
 from harness.engines.base import Method, Request
 from harness.engines.torch.engine import TorchEngine
-from harness.engines.torch.layers import additive
+from harness.engines.torch.layers import causal
 from harness.lab.corpus import FAMILIES
 from harness.lab.prompts import FOLDER
 from harness.profiling.calibration import ScoreLog, brier_score, expected_calibration_error
@@ -87,11 +87,9 @@ def examine(
 def routed(engine: TorchEngine, ids: Sequence[int]) -> torch.Tensor:
     """Tokens that each expert of each layer receives, [L, E]."""
     tokens, size = torch.tensor(ids), len(ids)
-    causal = torch.ones(size, size, dtype=torch.bool).tril()
     cache = engine.target.new_cache(size)
-    out = engine.target.forward(
-        tokens, torch.arange(size), cache, additive(causal, 0, torch.float32), last_only=True
-    )
+    mask = causal(size, 0, torch.float32, "cpu")
+    out = engine.target.forward(tokens, torch.arange(size), cache, mask, last_only=True)
     experts = engine.target.config.experts
     return torch.stack([torch.bincount(e.flatten(), minlength=experts) for e in out.experts_L])
 

@@ -15,7 +15,7 @@ from evict.selection import Selector
 from evict.tree import DraftTree
 from harness.engines.base import FinishReason, Method, Observer, Request, StepView
 from harness.engines.torch.cache import KVCache
-from harness.engines.torch.layers import additive
+from harness.engines.torch.layers import additive, causal
 from harness.engines.torch.proposer import Proposer
 from harness.engines.torch.qwen3_moe import Qwen3Moe, TargetOutput
 from harness.records import StepRecord
@@ -92,17 +92,12 @@ class Decoder:
         device = self.model.device
         tokens = torch.tensor(prompt, device=device)
         positions = torch.arange(len(prompt), device=device)
-        mask = None
-        if len(prompt) > 1:
-            causal = torch.ones(len(prompt), len(prompt), dtype=torch.bool, device=device).tril_()
-            mask = additive(causal, 0, self.model.dtype)
+        mask = causal(len(prompt), 0, self.model.dtype, device)
         out = self.model.forward(
             tokens, positions, self.cache, mask, self.proposer.aux_layers, last_only=True
         )
         self.cache.length = len(prompt)
-        root = DraftTree(
-            tokens[-1:], tokens.new_tensor([-1]), tokens.new_zeros(1), out.logits_TV[0, :1]
-        )
+        root = DraftTree.single(prompt[-1], device)
         first = self._accept(root, out.logits_TV).next_token
         self.output.commit([first])
         self.proposer.extend(out.states_TF, [*prompt[1:], first])
@@ -126,11 +121,7 @@ class Decoder:
         accepted = self._accept(tree, out.logits_TV)
         verified = self.clock()
         path = accepted.path
-        tokens = (
-            [*tree.tokens_N[path[1:]].tolist(), accepted.next_token]
-            if len(path) > 1
-            else [accepted.next_token]
-        )
+        tokens = [*tree.tokens_N[path].tolist()[1:], accepted.next_token]
         if self.observer:
             rows = self.proposer.draft_rows(tree, path, accepted.next_token)
             self.observer(StepView(tree, k, path, accepted.next_token, rows))
@@ -138,7 +129,7 @@ class Decoder:
         self.cache.keep(path)
         committed = self.output.commit(tokens)
         kept = self.clock()
-        self.proposer.extend(out.states_TF[path] if path != [0] else out.states_TF[:1], tokens)
+        self.proposer.extend(out.states_TF[path], tokens)
         end = self.clock()
         self._record(
             tree, k, accepted, committed, context, out, (begin, drafted, verified, kept, end)

@@ -53,3 +53,12 @@ def additive(allowed_TT: Tensor, prefix: int, dtype: torch.dtype) -> Tensor:
     )
     mask[:, prefix:].masked_fill_(~allowed_TT, float("-inf"))
     return mask
+
+
+def causal(count: int, prefix: int, dtype: torch.dtype, device: str) -> Tensor | None:
+    """Additive mask of `count` consecutive tokens after a visible prefix; None for a single one."""
+    if count == 1:
+        return None
+    return additive(
+        torch.ones(count, count, dtype=torch.bool, device=device).tril_(), prefix, dtype
+    )

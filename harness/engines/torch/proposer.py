@@ -12,7 +12,7 @@ from torch import Tensor
 from evict.tree import DraftTree
 from harness.engines.base import Method
 from harness.engines.torch.eagle3 import Eagle3Head
-from harness.engines.torch.layers import additive
+from harness.engines.torch.layers import additive, causal
 
 
 class Proposer(Protocol):
@@ -45,13 +45,10 @@ class NoProposer:
 
     def __init__(self, device: str) -> None:
         self.device = device
-        self._zero = torch.zeros(1, dtype=torch.long, device=device)
-        self._one = torch.ones(1, device=device)
 
     def propose(self, root: int, method: Method) -> DraftTree:
         """A single node."""
-        token = torch.tensor([root], device=self.device)
-        return DraftTree(token, self._zero - 1, self._zero, self._one)
+        return DraftTree.single(root, self.device)
 
     def extend(self, states_TF: Tensor, committed_T: Sequence[int]) -> None:
         """Nothing to keep."""
@@ -79,10 +76,7 @@ class Eagle3Proposer:
         count, start = len(committed_T), self.cache.length
         device = self.head.device
         positions = torch.arange(start, start + count, device=device)
-        mask = None
-        if count > 1:
-            causal = torch.ones(count, count, dtype=torch.bool, device=device).tril_()
-            mask = additive(causal, start, self.head.dtype)
+        mask = causal(count, start, self.head.dtype, device)
         tokens = torch.tensor(committed_T, device=device)
         state = self.head.forward(
             tokens, self.head.fuse(states_TF), positions, self.cache, mask, start

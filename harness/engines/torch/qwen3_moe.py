@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -150,13 +150,13 @@ class Qwen3Moe:
             experts=Experts(*self._experts(take)),
         )
 
-    def _experts(self, take: object) -> tuple[Tensor, Tensor]:
+    def _experts(self, take: Callable[..., Tensor]) -> tuple[Tensor, Tensor]:
         c = self.config
         gate_up, down = [], []
         for expert in range(c.experts):
             stem = f"mlp.experts.{expert}."
-            gate = take(stem + "gate_proj.weight", c.expert_size, c.hidden_size)  # type: ignore[operator]
-            up = take(stem + "up_proj.weight", c.expert_size, c.hidden_size)  # type: ignore[operator]
+            gate = take(stem + "gate_proj.weight", c.expert_size, c.hidden_size)
+            up = take(stem + "up_proj.weight", c.expert_size, c.hidden_size)
             gate_up.append(torch.cat((gate, up)).t())
-            down.append(take(stem + "down_proj.weight", c.hidden_size, c.expert_size).t())  # type: ignore[operator]
+            down.append(take(stem + "down_proj.weight", c.hidden_size, c.expert_size).t())
         return torch.stack(gate_up), torch.stack(down)
