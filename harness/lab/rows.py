@@ -73,7 +73,11 @@ def collate(rows: Sequence[Row]) -> Batch:
 def batches(
     rows: Iterable[Row], tokens_per_batch: int, seed: int, pool: int = 768
 ) -> Iterator[Batch]:
-    """Group a pool of rows by length, cut it into batches within the budget, shuffle those."""
+    """Group a pool of rows by length, cut it into batches within the budget, shuffle those.
+
+    `rows` is endless: the row after each full pool is passed over, and the shipped weights were
+    trained on exactly that stream.
+    """
     rng = random.Random(seed)
     source = iter(rows)
     while True:

@@ -28,10 +28,13 @@ def test_expert_gradients_equal_autograd() -> None:
     )
 
 
-def test_batches_hold_every_row_once_and_respect_the_budget() -> None:
-    rows = [Row([1] * (5 + i % 40), [False] * (5 + i % 40), "qa") for i in range(300)]
+def test_batches_hold_a_pool_once_and_respect_the_budget() -> None:
+    lengths = [5 + i % 40 for i in range(64)]
+    rows = [Row([i + 1] * n, [False] * n, "qa") for i, n in enumerate(lengths)]
     drawn = list(batches(rows, tokens_per_batch=120, seed=1, pool=64))
-    assert sum(len(batch.ids_BT) for batch in drawn) == 300
+    ids = [int(row[0]) for batch in drawn for row in batch.ids_BT]
+    assert sorted(ids) == list(range(1, 65))
+    assert sum(int(batch.real_BT.sum()) for batch in drawn) == sum(lengths)
     assert all(batch.ids_BT.numel() <= 120 for batch in drawn)
 
 

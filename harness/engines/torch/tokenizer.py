@@ -19,6 +19,7 @@ class ChatTokenizer:
         self._tokenizer: Any = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=trust_remote_code
         )
+        self._tokenizer.model_max_length = int(1e9)  # the engine checks lengths, with a reason
         if not self._tokenizer.chat_template:
             raise InputError(
                 "the checkpoint's tokenizer has no chat template",
