@@ -92,7 +92,7 @@ def _draw_costs(outcome: Outcome) -> int:
 
 def guarded(command: Callable[[], None]) -> int:
     """Exit code of the command: the largest of its jobs' codes; errors in words, no trace."""
-    wants_trace = FULL_ERROR in os.environ
+    wants_trace = os.environ.get(FULL_ERROR) == "1"
     os.environ[FULL_ERROR] = "1"  # Hydra then raises instead of printing and exiting
     try:
         command()
