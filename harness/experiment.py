@@ -114,8 +114,7 @@ def _run_pending(
     facts = engine.describe()
     part = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}Z-{secrets.token_hex(4)}"
     groups = [group for group in plan.groups if group.pending]
-    widest = max(cell.method.draft_tokens for cell in plan.pending)
-    limit = facts.context_length - max(config.max_new_tokens, widest)
+    limit = facts.context_length - config.max_new_tokens
     with bar(sum(_generations(config, group) for group in groups)) as progress:
         meter = Meter(engine, config, limit, part, progress)
         for group in groups:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+SAMPLE = 1 << 20
+
 
 def digest(values: object) -> str:
     """Hash of plain data, independent of the order of keys."""
@@ -44,6 +46,23 @@ class Identity:
     def pair_hash(self) -> str:
         """Equal for runs that differ in nothing but their method."""
         return digest([self.model, self.prompts, self.sampling, self.engine])
+
+
+def folder_hash(*folders: Path) -> str:
+    """Hash of checkpoint folders: every file's name, size and 1 MiB from each end.
+
+    Checkpoints reach hundreds of GiB, so they are sampled and never read whole.
+    """
+    found = hashlib.sha256()
+    for file in (file for folder in folders for file in sorted(folder.iterdir())):
+        if file.is_file():
+            size = file.stat().st_size
+            found.update(f"{file.name}:{size}".encode())
+            with file.open("rb") as handle:
+                found.update(handle.read(SAMPLE))
+                handle.seek(max(0, size - SAMPLE))
+                found.update(handle.read())
+    return found.hexdigest()
 
 
 def run_path(

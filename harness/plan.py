@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from harness.benchmarks import Prompt, check_disjoint, content_hash, load, load_
 from harness.compose import absolute, build_method
 from harness.config import ROOT, BenchmarkConfig, MethodConfig, ModelConfig, RunConfig
 from harness.engines.base import Method
-from harness.identity import Identity, run_path
+from harness.identity import Identity, folder_hash, run_path
 from harness.store import is_finished
 
 MODEL_KEYS = (
@@ -113,15 +112,11 @@ def _cell(
 
 
 def model_identity(model: ModelConfig) -> dict[str, Any]:
-    """Ids and revisions, and for local checkpoints a hash of their files."""
+    """Ids and revisions, and for local checkpoints a sampled hash of their files."""
     here = absolute(model)
-    files = [Path(place) for place in (here.target, here.draft) if place and Path(place).is_dir()]
-    weights = hashlib.sha256()
-    for file in (file for place in files for file in sorted(place.iterdir()) if file.is_file()):
-        weights.update(file.name.encode())
-        weights.update(file.read_bytes())
+    folders = [Path(place) for place in (here.target, here.draft) if place and Path(place).is_dir()]
     values = {key: getattr(model, key) for key in MODEL_KEYS}
-    return {**values, "weights": weights.hexdigest() if files else None}
+    return {**values, "weights": folder_hash(*folders) if folders else None}
 
 
 def cell_config(config: RunConfig, cell: Cell) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import ROOT
+from harness.machine import cpu_model, package_version
 from harness.requirements import find_gpus
 
 PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "datasets")
@@ -22,30 +22,14 @@ def collect_provenance() -> dict[str, Any]:
     return {
         "python": sys.version.split()[0],
         "platform": platform.platform(),
-        "packages": {name: _version(name) for name in PACKAGES},
-        "cpu": _cpu_model(),
+        "packages": {name: package_version(name) for name in PACKAGES},
+        "cpu": cpu_model(),
         "cores": os.cpu_count(),
         "load_average": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
         "git": _git(ROOT),
         "gpus": [{"memory_gib": round(memory, 1)} for memory in gpus.memory_gib],
         "gpus_reason": gpus.reason,
     }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def _cpu_model() -> str | None:
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text(errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or None
 
 
 def _git(root: Path) -> dict[str, Any] | None:

@@ -129,11 +129,14 @@ def test_stop_string_ends_at_its_first_token(lab: TorchEngine) -> None:
         assert stop not in lab.decode(trace.output_ids[:-1])
 
 
-def test_full_context_ends_the_request(tiny: TorchEngine) -> None:
-    prompt = [5 + i % 200 for i in range(220)]
-    trace = tiny.generate(ask(prompt, 500, ignore_eos=True), FULL, 0)
-    assert trace.finish_reason == "context"
-    assert len(prompt) + len(trace.output_ids) <= tiny.context_length
+@pytest.mark.parametrize("length", [200, 220, 240, 255])
+def test_full_context_ends_every_method_at_the_same_token(tiny: TorchEngine, length: int) -> None:
+    """A wide tree near the end of the context must not end a request earlier than plain steps."""
+    request = ask([5 + i % 200 for i in range(length)], 500, ignore_eos=True)
+    plain, wide = tiny.generate(request, PLAIN, 0), tiny.generate(request, FULL, 0)
+    assert wide.output_ids == plain.output_ids
+    assert wide.finish_reason == plain.finish_reason == "context"
+    assert length + len(plain.output_ids) == tiny.context_length
 
 
 def test_sampling_repeats_with_its_seed_only(tiny: TorchEngine, ids: list[int]) -> None:
@@ -246,7 +249,7 @@ def test_evict_without_a_table_says_what_to_do(tiny: TorchEngine, ids: list[int]
     ("request_", "match"),
     [
         (Request("empty", (), 8), "empty"),
-        (Request("long", tuple(range(3, 250)), 8), "longer than the context"),
+        (Request("long", tuple(range(3, 259)), 8), "longer than the context"),
         (Request("zero", (5,), 0), "max_new_tokens"),
         (Request("cold", (5,), 4, temperature=-1.0), "temperature"),
     ],

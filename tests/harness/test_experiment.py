@@ -1,27 +1,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from evict.errors import InputError
 from harness.engines.base import Method
-from tests.support.bench import Bench, rows
+from tests.support.bench import Bench, only, rows
 from tests.support.fake_engine import FakeEngine
 
 VANILLA = "method=vanilla"
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
-
-
-def only(bench: Bench, *overrides: str) -> Path:
-    (path,) = bench.run(*overrides).runs
-    return path
 
 
 def test_a_run_directory_holds_what_the_design_says(bench: Bench) -> None:

@@ -10,20 +10,10 @@ import pytest
 
 from harness import store
 from harness.engines.base import Method, Request
-from tests.support.bench import Bench, rows
+from tests.support.bench import Bench, only, rows
 from tests.support.fake_engine import FakeEngine
 
 VANILLA = "method=vanilla"
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
-
-
-def only(bench: Bench, *overrides: str) -> Path:
-    (path,) = bench.run(*overrides).runs
-    return path
 
 
 def test_a_finished_run_is_skipped_without_opening_the_engine(bench: Bench) -> None:

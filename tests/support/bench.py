@@ -66,3 +66,9 @@ class Bench:
 
 def rows(path: Path, name: str = "requests.jsonl") -> list[dict[str, object]]:
     return [json.loads(line) for line in (path / name).read_text().splitlines()]
+
+
+def only(bench: Bench, *overrides: str) -> Path:
+    """The directory of a command line's single run."""
+    (path,) = bench.run(*overrides).runs
+    return path

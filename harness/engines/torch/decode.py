@@ -37,9 +37,13 @@ def make_clock(device: str) -> Clock:
 
 @dataclass
 class Output:
-    """Committed tokens of one request and the rule that ended it."""
+    """Committed tokens of one request and the rule that ended it.
+
+    `room` is what the context leaves for output; no rule depends on the method.
+    """
 
     request: Request
+    room: int
     eos_ids: frozenset[int]
     decode: Callable[[Sequence[int]], str]
     ids: list[int] = field(default_factory=list)
@@ -55,6 +59,8 @@ class Output:
                 self.finish = "stop"
             elif len(self.ids) >= self.request.max_new_tokens:
                 self.finish = "length"
+            elif len(self.ids) >= self.room:
+                self.finish = "context"
             if self.finish:
                 return count
         return len(tokens)
@@ -108,9 +114,6 @@ class Decoder:
         """Decode until a stop rule fires; returns milliseconds from first to last step."""
         begin = last = self.clock()
         while self.output.finish is None and (max_steps is None or len(self.steps) < max_steps):
-            if self.cache.length + self.method.draft_tokens > self.cache.slots:
-                self.output.finish = "context"
-                break
             last = self._step(last)
         return (last - begin) * 1e3
 

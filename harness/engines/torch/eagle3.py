@@ -14,8 +14,6 @@ from harness.engines.torch.config import HeadConfig, TargetConfig
 from harness.engines.torch.layers import attend, interleave, rotary_table, rotate
 from harness.engines.torch.weights import Checkpoint
 
-MAX_DEPTH = 64  # draft levels that may reach past the last position of the context
-
 
 class Eagle3Head:
     """One decoder layer over (token embedding, hidden state) pairs, with its own output layer.
@@ -53,8 +51,7 @@ class Eagle3Head:
                 allowed=c.hidden_size,
             )
         self.target_ids_D = draft_vocabulary(source, c).to(device)
-        positions = target.context_length + MAX_DEPTH
-        self.turns = rotary_table(positions, c.head_dim, c.rope_theta, device)
+        self.turns = rotary_table(target.context_length, c.head_dim, c.rope_theta, device)
 
     def new_cache(self, slots: int) -> KVCache:
         """An empty cache of the head's one layer."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +15,9 @@ from harness.engines.torch.eagle3 import Eagle3Head
 from harness.engines.torch.proposer import Eagle3Proposer, NoProposer, Proposer
 from harness.engines.torch.qwen3_moe import Qwen3Moe
 from harness.engines.torch.tokenizer import ChatTokenizer
-from harness.engines.torch.weights import content_hash, locate
+from harness.engines.torch.weights import locate
+from harness.identity import folder_hash
+from harness.machine import cpu_model, package_version
 from harness.records import StepRecord
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -52,7 +52,7 @@ class TorchEngine:
             self.head = Eagle3Head(
                 folders[1], self.target.config, self.target.embedding, DTYPES[dtype], self.device
             )
-        self.dtype, self.weights_hash = dtype, content_hash(*folders)
+        self.dtype, self.weights_hash = dtype, folder_hash(*folders)[:16]
         self.context_length = int(model.get("context_length") or self.target.config.context_length)
         self.cost: CostTable | None = None
         self.clock = make_clock(self.device)
@@ -80,7 +80,10 @@ class TorchEngine:
             context_length=self.context_length,
             draft_vocab=self.head.config.draft_vocab_size if self.head else 0,
             weights_hash=self.weights_hash,
-            versions={"torch": torch.__version__, "evict-bench": _version("evict-bench")},
+            versions={
+                "torch": torch.__version__,
+                "evict-bench": package_version("evict-bench") or "source",
+            },
         )
 
     def encode_chat(self, messages: Sequence[Message]) -> list[int]:
@@ -142,12 +145,11 @@ class TorchEngine:
     def _decoder(
         self, request: Request, method: Method, seed: int, observer: Observer | None
     ) -> Decoder:
-        self._check(request, method)
+        self._check(request)
         self._check_growth(method)
-        slots = min(
-            self.context_length,
-            len(request.prompt_ids) + request.max_new_tokens + method.draft_tokens,
-        )
+        room = self.context_length - len(request.prompt_ids)
+        longest = len(request.prompt_ids) + min(request.max_new_tokens, room)
+        slots = longest + method.draft_tokens
         scratch = method.growth.capacity if method.growth else 0
         make = self._proposers.get(method.drafter)
         if make is None:
@@ -163,7 +165,7 @@ class TorchEngine:
             proposer=make(method, slots + scratch),
             method=method,
             selector=selector,
-            output=Output(request, self._eos_ids(), self.decode),
+            output=Output(request, room, self._eos_ids(), self.decode),
             cache=self.target.new_cache(slots),
             generator=torch.Generator().manual_seed(seed),
             clock=self.clock,
@@ -171,12 +173,12 @@ class TorchEngine:
             observer=observer,
         )
 
-    def _check(self, request: Request, method: Method) -> None:
+    def _check(self, request: Request) -> None:
         if not request.prompt_ids:
             raise InputError(
                 f"prompt {request.prompt_id} is empty", seen=0, allowed="1 token or more"
             )
-        room = self.context_length - method.draft_tokens
+        room = self.context_length - 1
         if len(request.prompt_ids) > room:
             raise InputError(
                 f"prompt {request.prompt_id} is longer than the context",
@@ -214,22 +216,4 @@ class TorchEngine:
     def _device_name(self) -> str:
         if self.device.startswith("cuda"):
             return torch.cuda.get_device_name(self.device)
-        return f"cpu ({_cpu_model()})"
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "source"
-
-
-def _cpu_model() -> str:
-    try:
-        with open("/proc/cpuinfo") as handle:
-            names = [
-                line.split(":", 1)[1].strip() for line in handle if line.startswith("model name")
-            ]
-        return names[0] if names else platform.processor()
-    except OSError:
-        return platform.processor() or platform.machine()
+        return f"cpu ({cpu_model()})"

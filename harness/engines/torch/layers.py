@@ -6,9 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+MAX_DEPTH = 64  # draft levels whose positions may lie past the end of the context
 
-def rotary_table(length: int, head_dim: int, theta: float, device: str) -> Tensor:
-    """Unit complex numbers [length, head_dim / 2]: the rotation of each position and frequency."""
+
+def rotary_table(context: int, head_dim: int, theta: float, device: str) -> Tensor:
+    """Unit complex numbers [context + MAX_DEPTH, head_dim / 2]: each position's rotations."""
+    length = context + MAX_DEPTH
     inverse = theta ** (-torch.arange(0, head_dim, 2, device=device).float() / head_dim)
     angle = torch.outer(torch.arange(length, device=device).float(), inverse)
     return torch.polar(torch.ones_like(angle), angle)

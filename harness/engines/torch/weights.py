@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -112,17 +111,3 @@ def _inside(folder: Path, file: str) -> Path:
             allowed=f"a file in {folder.name}",
         )
     return path
-
-
-def content_hash(*folders: Path) -> str:
-    """16 hex digits over every safetensors file (name, size and 1 MiB from each end)."""
-    digest = hashlib.sha256()
-    for folder in folders:
-        for path in sorted(folder.glob("*.safetensors")):
-            size = path.stat().st_size
-            digest.update(f"{path.name}:{size}".encode())
-            with path.open("rb") as handle:
-                digest.update(handle.read(1 << 20))
-                handle.seek(max(0, size - (1 << 20)))
-                digest.update(handle.read())
-    return digest.hexdigest()[:16]
