@@ -15,11 +15,6 @@ from tests.support.bench import Bench
 from tests.support.fake_engine import FakeEngine
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
-
-
 def table_of(bench: Bench) -> dict[str, dict[str, object]]:
     frame = summary(collect(bench.results))
     return {str(row["method"]): row for row in frame.to_dict("records")}  # type: ignore[misc]
