@@ -8,9 +8,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evict.errors import InputError
+
+if TYPE_CHECKING:
+    from evict.calibration import ScoreMap
 
 SCHEMA_VERSION = 1
 STAGES = ("draft", "verify", "extend", "other")
@@ -22,6 +25,7 @@ class CostTable:
 
     step_ms: C(1)..C(N), whole steps. ar_ms: C_AR, a plain decode step.
     spread_ms: interquartile range of C(k). beta: factor on the draft logits, 1.0 = none.
+    score_maps: draft score to acceptance rate, by temperature ("0", "1"), fitted while profiling.
     fingerprint: what the times depend on (machine, model, versions).
     stage_ms: parts of C(k) by stage. expert_union: mean distinct experts of a layer.
     Raises InputError that names the field and k of a value that is no usable time.
@@ -34,6 +38,7 @@ class CostTable:
     fingerprint: dict[str, str] = field(default_factory=dict)
     stage_ms: dict[str, tuple[float, ...]] | None = None
     expert_union: tuple[float, ...] | None = None
+    score_maps: dict[str, ScoreMap] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_series("step_ms", self.step_ms, None, above_zero=True)
@@ -53,11 +58,23 @@ class CostTable:
         """N: the largest verify length measured."""
         return len(self.step_ms)
 
+    def score_map(self, temperature: float) -> ScoreMap:
+        """The map fitted at this temperature; InputError where there is none."""
+        found = self.score_maps.get(f"{temperature:g}")
+        if found is None:
+            raise InputError(
+                "no score map was fitted at this temperature",
+                seen=f"{temperature:g}",
+                allowed=", ".join(self.score_maps) or "none: the table holds no map",
+                hint="profile again with profile=only, or use method.scores=beta",
+            )
+        return found
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the table as JSON; the file appears complete or not at all."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"schema_version": SCHEMA_VERSION, **asdict(self)}, indent=2)
+        text = json.dumps(self.to_dict(), indent=2)
         temporary = target.with_name(f".{target.name}.{os.getpid()}")
         try:
             with temporary.open("w", encoding="utf-8") as file:
@@ -71,18 +88,29 @@ class CostTable:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> CostTable:
         """Read a table that `save` wrote; InputError for any other content."""
-        document = _read_object(Path(path))
+        return cls.from_dict(_read_object(Path(path)), str(path))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table as plain data, as it stands in a file."""
+        maps = {temperature: found.to_dict() for temperature, found in self.score_maps.items()}
+        return {"schema_version": SCHEMA_VERSION, **asdict(self), "score_maps": maps}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], path: str = "cost table") -> CostTable:
+        """Inverse of `to_dict`; `path` names the source in an error."""
+        document = dict(values)
         version = document.pop("schema_version", None)
         if version != SCHEMA_VERSION:
             raise InputError(
                 f"{path}: unknown schema_version", seen=repr(version), allowed=SCHEMA_VERSION
             )
-        _check_keys(str(path), document)
+        _check_keys(path, document)
         for name in ("step_ms", "spread_ms", "expert_union"):
             document[name] = _as_tuple(document.get(name))
         if isinstance(document.get("stage_ms"), dict):
             stages = document["stage_ms"].items()
             document["stage_ms"] = {stage: _as_tuple(series) for stage, series in stages}
+        document["score_maps"] = _score_maps(document.get("score_maps") or {})
         return cls(**document)
 
     def check(self, fingerprint: Mapping[str, str]) -> None:
@@ -100,6 +128,14 @@ class CostTable:
                 allowed="; ".join(f"{n}={_shown(here)}" for n, (_, here) in differing.items()),
                 hint="profile a new table for this model on this machine",
             )
+
+
+def _score_maps(values: Mapping[str, Any]) -> dict[str, ScoreMap]:
+    if not values:
+        return {}
+    from evict.calibration import ScoreMap  # torch, which a table without maps does not need
+
+    return {temperature: ScoreMap.from_dict(one) for temperature, one in values.items()}
 
 
 def _check_number(name: str, value: object, *, above_zero: bool = False) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor
@@ -61,6 +61,40 @@ class FixedDepth:
 
     def keep_growing(self, depth: int, frontier_log_scores_W: Tensor) -> bool:
         return True
+
+    def grow(self, drafter: Drafter) -> Candidates:
+        return grow_levels(drafter, self.steps, self.topk, self.keep_growing)
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicDepth:
+    """DDD growth (arXiv 2409.00142): deeper only while the nodes to expand are likely enough.
+
+    The levels are those of FixedDepth(steps, topk). After each depth in `check_depths`, growth
+    stops when the log of the frontier's summed path probabilities is below `threshold`; -inf
+    never stops. Each check reads one number back from the device. The paper checks at few depths
+    for that reason, and gives no threshold.
+    Raises InputError for a depth outside 1..steps - 1 or a threshold above 0.
+    """
+
+    steps: int
+    topk: int
+    threshold: float
+    check_depths: Sequence[int]
+
+    def __post_init__(self) -> None:
+        check_shape(self.steps, self.topk)
+        object.__setattr__(self, "threshold", _log_mass(self.threshold))
+        object.__setattr__(self, "check_depths", _depths(self.check_depths, self.steps - 1))
+
+    @property
+    def capacity(self) -> int:
+        return level_capacity(self.steps, self.topk)
+
+    def keep_growing(self, depth: int, frontier_log_scores_W: Tensor) -> bool:
+        if depth not in self.check_depths:
+            return True
+        return bool(frontier_log_scores_W.logsumexp(0) >= self.threshold)
 
     def grow(self, drafter: Drafter) -> Candidates:
         return grow_levels(drafter, self.steps, self.topk, self.keep_growing)
@@ -126,3 +160,26 @@ def _join(levels: list[Candidates]) -> Candidates:
         depths_M=torch.cat([level.depths_M for level in levels]),
         log_scores_M=torch.cat([level.log_scores_M for level in levels]),
     )
+
+
+def _log_mass(threshold: object) -> float:
+    if type(threshold) not in (int, float) or not cast(float, threshold) <= 0:
+        raise InputError(
+            "threshold of dynamic depth: log of a summed probability",
+            seen=repr(threshold),
+            allowed="a number <= 0, or -.inf to never stop",
+            hint="method.growth.threshold=-1.0",
+        )
+    return float(cast(float, threshold))
+
+
+def _depths(check_depths: object, deepest: int) -> tuple[int, ...]:
+    depths = tuple(check_depths) if isinstance(check_depths, Sequence) else (None,)
+    if not all(type(depth) is int and 1 <= depth <= deepest for depth in depths):
+        raise InputError(
+            "check_depths of dynamic depth: levels after which growth may stop",
+            seen=repr(check_depths),
+            allowed=f"whole numbers in 1..{deepest}" if deepest else "none: there is one level",
+            hint=f"method.growth.check_depths=[{deepest}]" if deepest else "raise steps",
+        )
+    return tuple(sorted(set(depths)))

@@ -53,17 +53,19 @@ class DraftTree:
 
     @staticmethod
     def build(root_token: int, candidates: Candidates, draft_tokens: int) -> DraftTree:
-        """The root and the `draft_tokens` - 1 best candidates. Tensor operations only, no sync.
+        """The root and the `draft_tokens` - 1 best candidates, or all where there are fewer.
 
-        Raises InputError when there are fewer candidates than the tree has places.
+        Size min(draft_tokens, M + 1), read off the shapes: tensor operations only, no sync.
         """
+        if draft_tokens < 1:
+            raise InputError("draft_tokens counts the root", seen=draft_tokens, allowed=">= 1")
         created = candidates.log_scores_M.shape[0]
-        _check_size(draft_tokens, created)
-        best = stable_order(candidates.log_scores_M)[: draft_tokens - 1]
-        positions_N = torch.arange(draft_tokens, device=best.device)
+        size = min(draft_tokens, created + 1)
+        best = stable_order(candidates.log_scores_M)[: size - 1]
+        positions_N = torch.arange(size, device=best.device)
         # Slot 0 stands for the root. A candidate left out keeps the position N, past every
         # node, so that a tree with an orphan is seen by is_closed().
-        position_of = best.new_full((created + 1,), draft_tokens)
+        position_of = best.new_full((created + 1,), size)
         position_of.index_copy_(0, pad(best + 1, (1, 0)), positions_N)
         parents = position_of.index_select(0, candidates.parents_M.index_select(0, best) + 1)
         return DraftTree(
@@ -115,15 +117,3 @@ class DraftTree:
         """Whether every parent precedes its child, hence every prefix is a tree. Syncs."""
         parents = self.parents_N.tolist()
         return parents[0] == -1 and all(0 <= parents[i] < i for i in range(1, len(parents)))
-
-
-def _check_size(draft_tokens: int, created: int) -> None:
-    if draft_tokens < 1:
-        raise InputError("draft_tokens counts the root", seen=draft_tokens, allowed=">= 1")
-    if draft_tokens > created + 1:
-        raise InputError(
-            "draft tree larger than what topk and steps can draft (topk^depth smaller than N)",
-            seen=f"draft_tokens={draft_tokens} with {created} candidates and the root",
-            allowed=f"1..{created + 1}",
-            hint=f"raise topk or steps, or set draft_tokens={created + 1}",
-        )

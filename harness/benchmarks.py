@@ -18,11 +18,11 @@ SOURCES = ("auto", "lab", "hub", "file")
 
 @dataclass(frozen=True)
 class Prompt:
-    """One question: the user's turns, an optional reference, and where it came from."""
+    """One question: the user's turns, reference answers (none, or one a turn), its origin."""
 
     prompt_id: str
     turns: tuple[str, ...]
-    reference: str | None
+    references: tuple[str, ...]
     source: str
 
     @property
@@ -71,6 +71,18 @@ def check_disjoint(measured: Sequence[Prompt], calibration: Sequence[Prompt]) ->
                 "a calibration prompt is also measured",
                 seen=f"{warm[prompt.hash]} = {prompt.prompt_id}",
                 hint="take it out of the calibration file, or choose another with calibration=",
+            )
+
+
+def check_references(prompts: Sequence[Prompt]) -> None:
+    """InputError when a later turn would have no reference answer to follow."""
+    for prompt in prompts:
+        if len(prompt.references) < len(prompt.turns) - 1:
+            raise InputError(
+                f"{prompt.prompt_id} has no reference answer for every turn",
+                seen=len(prompt.references),
+                allowed=f"{len(prompt.turns) - 1} or more",
+                hint="history=own",
             )
 
 
@@ -134,6 +146,12 @@ def _prompt(row: Any, line: int, name: str, source: str, where: str) -> Prompt:
     if not turns or not all(turn.strip() for turn in turns):
         raise InputError(f"{where}:{line}: empty prompt", seen=turns)
     own = row.get("prompt_id", row.get("question_id", line - 1))
-    reference = row.get("reference")
-    text = reference if isinstance(reference, str) or reference is None else json.dumps(reference)
-    return Prompt(f"{name}-{own}", tuple(turns), text, source)
+    return Prompt(f"{name}-{own}", tuple(turns), _references(row.get("reference")), source)
+
+
+def _references(found: Any) -> tuple[str, ...]:
+    """A text, a list of texts (one a turn), or nothing usable."""
+    answers = [found] if isinstance(found, str) else found
+    if not isinstance(answers, list) or not all(isinstance(one, str) for one in answers):
+        return ()
+    return tuple(answers)

@@ -18,9 +18,8 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from evict.errors import InputError
-from harness import requirements
-from harness.compose import arms, engine_opener, run_config
-from harness.config import CONF, RunConfig, register
+from harness.config import CONF, register
+from harness.stages import Stage, stages
 
 if TYPE_CHECKING:
     from harness.experiment import Outcome
@@ -41,7 +40,12 @@ class Job:
     error: str = ""
 
 
+class JobFailed(Exception):
+    """A job of a sweep, run in a process of its own, has failed requests."""
+
+
 _jobs: list[Job] = []
+_guards: list[int] = []  # process ids in which `guarded` reports the jobs
 
 
 @hydra.main(  # type: ignore[untyped-decorator, unused-ignore]
@@ -49,30 +53,58 @@ _jobs: list[Job] = []
 )
 def run_command(composed: DictConfig) -> None:
     """One job. A failure ends this job only, so that a sweep goes on."""
-    overrides = " ".join(HydraConfig.get().overrides.task)
+    task = list(HydraConfig.get().overrides.task)
+    overrides = " ".join(task)
+    if os.getpid() not in _guards:  # a launcher's worker: the launcher reports what is raised here
+        if _job(task, str(composed.log_level)):
+            raise JobFailed(overrides)
+        return
     try:
-        _jobs.append(Job(overrides, _job(run_config(composed))))
+        _jobs.append(Job(overrides, _job(task, str(composed.log_level))))
     except Exception as error:
-        code = _explain(error)
-        _jobs.append(Job(overrides, code, f"{type(error).__name__}"))
+        _jobs.append(Job(overrides, _explain(error), type(error).__name__))
 
 
-def _job(config: RunConfig) -> int:
-    logging.basicConfig(level=config.log_level, format="%(levelname)s %(message)s")
-    methods = arms(config)
-    requirements.check(config)
+def _job(task: list[str], log_level: str) -> int:
+    logging.basicConfig(level=log_level, format="%(levelname)s %(message)s")
+    suite = stages(task)
     # Imported late: a machine that cannot run the model is told so within seconds.
-    from harness.compare import report
-    from harness.experiment import run
     from harness.profiling.cost import profile
+    from harness.suite import run_stages
 
-    outcome = run(config, methods, engine_opener(config), profile)
-    if config.profile == "only":
+    def failed(stage: Stage, error: Exception) -> None:
+        if len(suite) == 1:
+            raise error
+        _jobs.append(Job(stage.overrides, _explain(error), type(error).__name__))
+
+    outcomes = run_stages(suite, profile, failed)
+    show = _show if len(suite) == 1 else _show_briefly
+    return max((show(stage, outcome) for stage, outcome in outcomes), default=EXIT_OK)
+
+
+def _show(stage: Stage, outcome: Outcome) -> int:
+    """Tables of one run; what was measured where nothing else was to be."""
+    from harness.compare import report
+
+    config = stage.config
+    if "only" in (config.profile, config.tune):
         return _draw_costs(outcome)
     report(outcome.collect(Path(config.results_dir)))
     print(f"results: {Path(config.results_dir) / config.name}")
     if outcome.skipped:
         print(f"{len(outcome.skipped)} of {len(outcome.runs)} runs were finished before: skipped")
+    return outcome.exit_code(config.allow_partial)
+
+
+def _show_briefly(stage: Stage, outcome: Outcome) -> int:
+    """One line for one of several runs."""
+    config = stage.config
+    done = sum(result.status == "ok" for result in outcome.results.values())
+    print(
+        f"{config.name} T={config.temperature:g} {config.engine['name']}: {len(outcome.runs)} runs,"
+        f" {len(outcome.skipped)} finished before, {done} now; "
+        f"python -m harness.report {config.results_dir}"
+    )
     return outcome.exit_code(config.allow_partial)
 
 
@@ -87,6 +119,8 @@ def _draw_costs(outcome: Outcome) -> int:
         cost_curve(table, folder)
         print("\n".join(cost_text(table)))
         print(f"cost table and figure: {folder}")
+    for tuning in outcome.tunings:
+        print("\n".join(tuning.text()))
     return EXIT_OK
 
 
@@ -94,6 +128,7 @@ def guarded(command: Callable[[], None]) -> int:
     """Exit code of the command: the largest of its jobs' codes; errors in words, no trace."""
     wants_trace = os.environ.get(FULL_ERROR) == "1"
     os.environ[FULL_ERROR] = "1"  # Hydra then raises instead of printing and exiting
+    _guards.append(os.getpid())
     try:
         command()
     except KeyboardInterrupt:
@@ -101,6 +136,8 @@ def guarded(command: Callable[[], None]) -> int:
     except (HydraException, OmegaConfBaseException) as error:
         if wants_trace:
             raise
+        return _explain(error)
+    except (InputError, JobFailed) as error:
         return _explain(error)
     _print_failed_jobs()
     return max((job.code for job in _jobs), default=EXIT_OK)
@@ -117,6 +154,8 @@ def _print_failed_jobs() -> None:
 def _explain(error: Exception) -> int:
     if isinstance(error, InputError | HydraException | OmegaConfBaseException):
         return _say(_short(error), EXIT_INPUT)
+    if isinstance(error, JobFailed):
+        return _say(f"{error}: failed requests, see the job's own output", EXIT_FAILED)
     if isinstance(error, OSError):
         return _say(f"{error}; finished rows stay; the same command resumes", EXIT_FAILED)
     traceback.print_exception(error)

@@ -7,22 +7,23 @@ import json
 import sys
 from pathlib import Path
 
-from harness.collect import Collection, collect
+from harness.collect import collect
+from harness.collection import Collection
 from harness.report.render import notes, print_summary
-from harness.report.tables import TABLES
+from harness.report.tables import summary
 
 EXIT_INPUT = 2
 
 
 def report(data: Collection, as_json: bool = False) -> None:
     """Print the summary table, or the same numbers as JSON."""
-    table = TABLES["summary"](data)
+    table = summary(data)
     if not as_json:
         print_summary(table, data)
         return
     rows = json.loads(table.to_json(orient="records", double_precision=12))
     json.dump(
-        {"rows": rows, "notes": notes(table, data), "unfinished": data.unfinished},
+        {"rows": rows, "notes": notes(table, data), "left_out": data.left_out},
         sys.stdout,
         indent=2,
     )

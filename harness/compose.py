@@ -4,34 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, fields
-from typing import Any, cast
+from functools import cache
+from typing import Any, cast, get_args
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import InstantiationException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from evict.errors import InputError
 from harness.config import ROOT, MethodConfig, ModelConfig, RunConfig, known
-from harness.engines.base import Engine, Method
+from harness.engines.base import Drafter, Engine, Method, Scores
 
 CHOICES = {
     "profile": ("auto", "only", "never"),
+    "tune": ("auto", "only", "never"),
+    "history": ("own", "reference"),
     "truncate": ("error", "tail", "middle"),
+    "machine": ("exclusive", "wait", "shared"),
     "log_level": ("DEBUG", "INFO", "WARNING", "ERROR"),
 }
-DRAFTERS = ("none", "eagle3", "trie")
+VARIANT = ":"
 
 
-def load_group(group: str, name: str) -> DictConfig:
-    """The node that `group=name` would compose, defaults of its file included."""
+@cache
+def load_group(group: str, name: str, overrides: tuple[str, ...] = ()) -> DictConfig:
+    """The node that `group=name group.override ..` would compose, defaults of its file included."""
     names = known(group)
     if name not in names:
         raise InputError(f"unknown {group}", seen=name, allowed=", ".join(names))
     if not GlobalHydra.instance().is_initialized():
         raise RuntimeError("load_group needs an initialised Hydra")
-    return cast(DictConfig, hydra.compose(config_name=f"{group}/{name}")[group])
+    changes = [f"{group}.{override}" for override in overrides]
+    return cast(DictConfig, hydra.compose(f"{group}/{name}", overrides=changes)[group])
 
 
 def run_config(composed: DictConfig) -> RunConfig:
@@ -56,23 +62,58 @@ def _engine_node(model: ModelConfig) -> dict[str, Any]:
 
 
 def arms(config: RunConfig) -> list[MethodConfig]:
-    """The chosen method, then those in `compare`; InputError for one named twice or unknown."""
+    """The chosen method, then those in `compare`; InputError for one named twice or unknown.
+
+    An entry is a method's name, or a variant: "coverage:selection.rho=0.4,growth.steps=3".
+    """
     chosen = [config.method]
-    for name in config.compare:
-        if any(method.name == name for method in chosen):
-            raise InputError("a method is compared with itself", seen=name, hint="compare=[]")
-        node = OmegaConf.merge(OmegaConf.structured(MethodConfig), load_group("method", name))
-        chosen.append(cast(MethodConfig, OmegaConf.to_object(node)))
+    for entry in config.compare:
+        method = _variant(entry)
+        if method in chosen:
+            raise InputError("a method is compared with itself", seen=entry, hint="compare=[]")
+        chosen.append(method)
     return chosen
 
 
-def build_method(config: MethodConfig, calibrate: bool) -> Method:
+def _variant(entry: str) -> MethodConfig:
+    name, _, changes = entry.partition(VARIANT)
+    node = load_group("method", name, tuple(change for change in changes.split(",") if change))
+    merged = OmegaConf.merge(OmegaConf.structured(MethodConfig), node)
+    return cast(MethodConfig, OmegaConf.to_object(merged))
+
+
+def with_parameter(config: MethodConfig, parameter: str, value: Any) -> MethodConfig:
+    """The same method with one dotted setting changed, `selection.k` say."""
+    node = OmegaConf.create(asdict(config))
+    if OmegaConf.select(node, parameter, default=MISSING) is MISSING:
+        raise InputError(
+            f"method {config.name} has no such setting",
+            seen=parameter,
+            allowed=", ".join(parameters(config)),
+        )
+    OmegaConf.update(node, parameter, value)
+    merged = OmegaConf.merge(OmegaConf.structured(MethodConfig), node)
+    return cast(MethodConfig, OmegaConf.to_object(merged))
+
+
+def parameters(config: MethodConfig) -> dict[str, Any]:
+    """The settings of growth and selection by dotted name, and the size of the tree."""
+    found: dict[str, Any] = {"draft_tokens": config.draft_tokens}
+    for part in ("growth", "selection"):
+        node = getattr(config, part) or {}
+        found |= {f"{part}.{key}": value for key, value in node.items()}
+    return found
+
+
+def build_method(config: MethodConfig) -> Method:
     """The method's growth and selection as objects, checked against each other.
 
     InputError when draft_tokens lies outside 1..capacity + 1 or a fixed k outside the tree.
     """
-    if config.drafter not in DRAFTERS:
-        raise InputError("unknown drafter", seen=config.drafter, allowed=", ".join(DRAFTERS))
+    for name, allowed in (("drafter", get_args(Drafter)), ("scores", get_args(Scores))):
+        value = getattr(config, name)
+        if value not in allowed:
+            raise InputError(f"unknown {name}", seen=value, allowed=", ".join(allowed))
     growth, selection = _build(config.growth), _build(config.selection)
     largest = 1 if growth is None else growth.capacity + 1
     if not 1 <= config.draft_tokens <= largest:
@@ -91,7 +132,7 @@ def build_method(config: MethodConfig, calibrate: bool) -> Method:
         selection=selection,
         draft_tokens=config.draft_tokens,
         lossless=config.lossless,
-        calibrate=calibrate and config.drafter != "none",
+        scores=cast(Any, config.scores),
     )
 
 
@@ -133,7 +174,7 @@ def _check(config: RunConfig) -> None:
         if value not in allowed:
             raise InputError(f"{key}=", seen=value, allowed=", ".join(allowed))
     lowest = {"temperature": 0, "max_new_tokens": 1, "repeats": 1, "warmup_prompts": 0}
-    for key, low in {**lowest, "warmup_tokens": 1}.items():
+    for key, low in {**lowest, "warmup_tokens": 1, "tune_prompts": 1}.items():
         if not getattr(config, key) >= low:
             raise InputError(f"{key}=", seen=getattr(config, key), allowed=f">= {low}")
     if config.limit is not None and config.limit < 1:

@@ -45,10 +45,20 @@ class ModelConfig:
 
 
 @dataclass
+class TuneConfig:
+    """A setting chosen on calibration prompts: dotted `parameter`, the `values` that are tried."""
+
+    parameter: str = MISSING
+    values: list[Any] = MISSING
+
+
+@dataclass
 class MethodConfig:
     """How drafts are grown and how much of them is verified.
 
+    scores: draft | beta | isotonic | verdict, see harness.engines.base.Method.
     baseline: "plain" or "full" marks the run that speedups are measured against.
+    rank: place in a table. remark: what a reader of a table must know of the method.
     """
 
     name: str = MISSING
@@ -57,8 +67,12 @@ class MethodConfig:
     growth: Any = None
     selection: Any = None
     draft_tokens: int = 1
+    scores: str = "draft"
+    tune: TuneConfig | None = None
     lossless: bool = True
     baseline: str | None = None
+    rank: int = 100
+    remark: str = ""
 
 
 @dataclass
@@ -102,15 +116,21 @@ class RunConfig:
     benchmark: BenchmarkChoice = MISSING
     engine: Any = MISSING
     compare: list[str] = field(default_factory=list)
+    stages: list[str] = field(default_factory=list)
     name: str = MISSING
     temperature: float = MISSING
     max_new_tokens: int = MISSING
     limit: int | None = MISSING
     repeats: int = MISSING
     seed: int = MISSING
-    calibrate: bool = MISSING
+    record_trees: bool = MISSING
     profile: str = MISSING
+    cost_table: str | None = MISSING
+    tune: str = MISSING
+    tune_prompts: int = MISSING
+    history: str = MISSING
     truncate: str = MISSING
+    machine: str = MISSING
     calibration: str = MISSING
     warmup_prompts: int = MISSING
     warmup_tokens: int = MISSING

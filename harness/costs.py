@@ -38,6 +38,8 @@ class CostSource:
     """Where tables come from: below `results`, or measured on `calibration` texts.
 
     policy: "auto"; "never" raises InputError instead of measuring; "only" always measures.
+    given: a file to use instead, still refused by an engine that it does not fit. Tables that come
+    with the engine's own input (a recording's) are preferred to others.
     """
 
     engine: Engine
@@ -46,12 +48,14 @@ class CostSource:
     results: Path
     seed: int
     policy: str
+    given: str | None = None
     progress: Callable[[str, float], None] | None = None
 
     def provide(self, method: Method) -> CostTable:
         """A table for this method's growth and size; a new one is kept below `results`."""
-        facts = fingerprint(self.engine, method)
-        found = None if self.policy == "only" else find(self.results, facts, method.draft_tokens)
+        if self.given is not None:
+            return CostTable.load(self.given)
+        found = None if self.policy == "only" else self._find(method)
         if found is not None:
             return found
         if self.policy == "never":
@@ -67,6 +71,13 @@ class CostSource:
         table = self.profiler(self.engine, method, ids, self.seed, self.progress)
         table.save(folder(self.results, table) / FILE)
         return table
+
+    def _find(self, method: Method) -> CostTable | None:
+        facts = fingerprint(self.engine, method)
+        for table in self.engine.own_costs:
+            if table.fingerprint == facts and table.draft_tokens >= method.draft_tokens:
+                return table
+        return find(self.results, facts, method.draft_tokens)
 
     def provide_all(self, methods: Iterable[Method]) -> dict[str, CostTable]:
         """One table per growth, large enough for the largest tree of that growth."""

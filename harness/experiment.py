@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import secrets
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from evict.cost import CostTable
-from harness.collect import Collection, collect
+from evict.errors import InputError
+from harness.collect import collect
+from harness.collection import Collection
 from harness.config import MethodConfig, RunConfig
-from harness.costs import FILE, CostSource, Profiler, folder
-from harness.engines.base import Engine, Request
+from harness.costs import FILE, Profiler, folder
+from harness.engines.base import Engine
+from harness.exclusive import machine_lock
 from harness.measure import Lane, Meter
 from harness.plan import Cell, Group, Plan, cell_config, make_plan
-from harness.profiling.cost import growth_name
+from harness.preparation import Setup
 from harness.progress import Bar, bar
 from harness.provenance import collect_provenance
-from harness.records import RequestRecord, RunResult, Status
+from harness.records import RunResult
 from harness.store import RunDirectory
+from harness.tuning import FILE as TUNING
+from harness.tuning import Tuning, tuned
+from harness.verdict import verdict
 
 OpenEngine = Callable[[], Engine]
 
@@ -34,6 +40,7 @@ class Outcome:
     skipped: list[Path] = field(default_factory=list)
     results: dict[Path, RunResult] = field(default_factory=dict)
     cost_folders: list[Path] = field(default_factory=list)
+    tunings: list[Tuning] = field(default_factory=list)
 
     def collect(self, results: Path) -> Collection:
         """The plan's runs, and earlier ones of the same settings and benchmarks beside them."""
@@ -47,7 +54,8 @@ class Outcome:
             own[keys].drop_duplicates(), on=keys, how="left", indicator=True
         )
         chosen = set(data.runs.loc[(beside["_merge"] == "both").to_numpy(), "run"])
-        return data.select(chosen, [name for name in data.unfinished if name in names])
+        left = {name: why for name, why in data.left_out.items() if name in names}
+        return data.select(chosen, left)
 
     def exit_code(self, allow_partial: bool) -> int:
         """1 when a run failed, or is partial and that was not allowed."""
@@ -60,110 +68,115 @@ def run(
     methods: Sequence[MethodConfig],
     open_engine: OpenEngine,
     profiler: Profiler,
+    shared_bar: Bar | None = None,
 ) -> Outcome:
     """Run what is not finished yet. Raises InputError before anything is written.
 
     The engine is opened only when a run is pending. An interrupt or a full disk leaves the rows
-    written so far; the same call takes up after them.
+    written so far; the same call takes up after them. shared_bar: the bar of several runs in a
+    row, of which this is one.
     """
     plan = make_plan(config, methods)
     cells = [cell for group in plan.groups for cell in group.cells]
     outcome = Outcome([cell.path for cell in cells])
     pending = {cell.path for cell in plan.pending}
-    if config.profile != "only":
+    measuring = "only" not in (config.profile, config.tune)
+    if measuring:
         outcome.skipped = [path for path in outcome.runs if path not in pending]
         if not pending:
             return outcome
-    engine = open_engine()
-    try:
-        if config.profile == "only":
-            outcome.cost_folders = _profile_only(config, plan, engine, profiler)
-        else:
-            _run_pending(config, plan, engine, profiler, outcome)
-    finally:
-        engine.close()
+    total = generations(config, plan) if measuring else 0
+    with machine_lock(config.machine), shared_or_own(shared_bar, total) as progress:
+        engine = open_engine()
+        try:
+            setup = Setup(config, plan, engine, profiler, progress)
+            if measuring:
+                _run_pending(setup, outcome)
+            else:
+                _prepare_only(setup, outcome)
+        finally:
+            engine.close()
     return outcome
 
 
-def _profile_only(config: RunConfig, plan: Plan, engine: Engine, profiler: Profiler) -> list[Path]:
-    methods = plan.methods
-    with bar(0) as progress:
-        source = _cost_source(config, plan, engine, profiler, progress)
-        # Methods that draft nothing have no C(k); with no other, the profiler says so.
-        tables = source.provide_all([one for one in methods if one.speculative] or methods)
-    return [folder(source.results, table) for table in tables.values()]
+@contextmanager
+def shared_or_own(shared: Bar | None, total: int) -> Iterator[Bar]:
+    """The bar that runs in a row share, or one for this run alone."""
+    if shared is not None:
+        yield shared
+        return
+    with bar(total) as own:
+        yield own
 
 
-def _cost_source(
-    config: RunConfig, plan: Plan, engine: Engine, profiler: Profiler, progress: Bar
-) -> CostSource:
-    return CostSource(
-        engine=engine,
-        profiler=profiler,
-        calibration=[prompt.turns[0] for prompt in plan.calibration],
-        results=Path(config.results_dir),
-        seed=config.seed,
-        policy=config.profile,
-        progress=progress.stage,
+def generations(config: RunConfig, plan: Plan) -> int:
+    """How many generations are still to be made."""
+    return sum(
+        sum(len(prompt.turns) for prompt in group.prompts) * config.repeats * len(group.pending)
+        for group in plan.groups
     )
 
 
-def _run_pending(
-    config: RunConfig, plan: Plan, engine: Engine, profiler: Profiler, outcome: Outcome
-) -> None:
+def _prepare_only(setup: Setup, outcome: Outcome) -> None:
+    """profile=only, tune=only: measure what precedes a run, and nothing else."""
+    methods = setup.plan.methods
+    drafting = [one for one in methods if one.speculative]
+    if setup.config.profile == "only":
+        # Methods that draft nothing have no C(k); with no other, the profiler says so.
+        source = setup.price(drafting or methods)
+        outcome.cost_folders = [folder(source.results, one) for one in setup.costs.values()]
+    if setup.config.tune == "only":
+        setup.price(one for one in drafting if one.needs_cost)
+        configs = [cell.config for cell in setup.plan.groups[0].cells]
+        if not any(config.tune for config in configs):
+            raise InputError(
+                "no method here has anything to tune",
+                seen=", ".join(config.name for config in configs),
+                hint="method=ddd or method=best_fixed",
+            )
+        setup.tune(configs)
+        outcome.tunings = [one for one in setup.tunings.values() if one is not None]
+
+
+def _run_pending(setup: Setup, outcome: Outcome) -> None:
+    config, plan, engine = setup.config, setup.plan, setup.engine
     facts = engine.describe()
     part = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}Z-{secrets.token_hex(4)}"
     groups = [group for group in plan.groups if group.pending]
-    limit = facts.context_length - config.max_new_tokens
-    with bar(sum(_generations(config, group) for group in groups)) as progress:
-        meter = Meter(engine, config, limit, part, progress)
-        for group in groups:
-            meter.encode_all(group.prompts)
-        source = _cost_source(config, plan, engine, profiler, progress)
-        pending = [cell.method for cell in plan.pending]
-        costs = source.provide_all(method for method in pending if method.needs_cost)
-        _warm_up(meter, plan, costs)
-        provenance = {"part": part, **collect_provenance(), "engine": asdict(facts)}
-        for group in groups:
-            _run_group(meter, group, costs, provenance, outcome)
-
-
-def _generations(config: RunConfig, group: Group) -> int:
-    turns = sum(len(prompt.turns) for prompt in group.prompts)
-    return turns * config.repeats * len(group.pending)
-
-
-def _warm_up(meter: Meter, plan: Plan, costs: dict[str, CostTable]) -> None:
-    """A few calibration prompts through every pending method; nothing is kept."""
-    config, engine = meter.config, meter.engine
-    methods = {repr(cell.method): cell.method for cell in plan.pending}
-    for prompt in plan.calibration[: config.warmup_prompts]:
-        ids = tuple(engine.encode_chat([{"role": "user", "content": prompt.turns[0]}]))
-        request = Request(prompt.prompt_id, ids, config.warmup_tokens, config.temperature)
-        for method in methods.values():
-            meter.use(costs.get(growth_name(method)))
-            engine.generate(request, method, config.seed)
+    room = facts.context_length - config.max_new_tokens
+    meter = Meter(engine, config, room, part, setup.progress)
+    for group in groups:
+        meter.encode_all(group.prompts)
+    pending = [cell.method for cell in plan.pending]
+    setup.price(one for one in pending if one.needs_cost or (one.speculative and not engine.timed))
+    setup.tune(cell.config for cell in plan.pending)
+    setup.warm_up(pending)
+    provenance = {"part": part, **collect_provenance(), "engine": asdict(facts)}
+    for group in groups:
+        _run_group(setup, meter, group, provenance, outcome)
 
 
 def _run_group(
-    meter: Meter,
-    group: Group,
-    costs: dict[str, CostTable],
-    provenance: dict[str, Any],
-    outcome: Outcome,
+    setup: Setup, meter: Meter, group: Group, provenance: dict[str, Any], outcome: Outcome
 ) -> None:
     pending = {cell.path for cell in group.pending}
+    known = [tuned(cell.config, setup.tuning(cell.config)) for cell in group.cells]
+    cells = [cell.with_method(one) for cell, one in zip(group.cells, known, strict=True)]
     lanes: list[Lane] = []
     try:
-        for cell in group.cells:
-            lanes.append(Lane(cell.method, None, costs.get(growth_name(cell.method))))
+        for before, cell in zip(group.cells, cells, strict=True):
+            lanes.append(Lane(cell.method, None, setup.cost(cell.method)))
             if cell.path in pending:
-                lanes[-1].run = _open(meter.config, cell, lanes[-1].cost, provenance)
+                lanes[-1].run = _open(setup, cell, lanes[-1].cost, provenance)
+                tuning = setup.tuning(before.config)
+                if tuning is not None:
+                    tuning.save(cell.path / TUNING)
         meter.measure(group.prompts, lanes)
-        for cell, lane in zip(group.cells, lanes, strict=True):
+        for cell, lane in zip(cells, lanes, strict=True):
             if lane.run is not None:
-                outcome.results[cell.path] = verdict(meter.config, cell, group, lane.run)
-                lane.run.finish(outcome.results[cell.path])
+                result = verdict(setup.config, cell, group, lane.run, meter.facts)
+                outcome.results[cell.path] = result
+                lane.run.finish(result)
     finally:
         for lane in lanes:
             if lane.run is not None:
@@ -171,51 +184,11 @@ def _run_group(
 
 
 def _open(
-    config: RunConfig, cell: Cell, cost: CostTable | None, provenance: dict[str, Any]
+    setup: Setup, cell: Cell, cost: CostTable | None, provenance: dict[str, Any]
 ) -> RunDirectory:
-    run = RunDirectory.open(cell.path, cell_config(config, cell), provenance)
+    config = setup.config
+    values = cell_config(config, cell)
+    run = RunDirectory.open(cell.path, values, provenance, config.record_trees)
     if cost is not None:
         cost.save(cell.path / FILE)
     return run
-
-
-def verdict(config: RunConfig, cell: Cell, group: Group, run: RunDirectory) -> RunResult:
-    """The summary of a run whose rows are all there."""
-    good = [row for row in run.records if row.error_class is None]
-    errors = Counter(row.error_class for row in run.records if row.error_class is not None)
-    reasons = [f"{count} of {len(run.records)} requests: {name}" for name, count in errors.items()]
-    if len(set(run.machines)) > 1:
-        reasons.append("rows from processes whose engine or machine differ: speed not compared")
-    status: Status = "ok" if not errors else "partial" if good else "failed"
-    return RunResult(
-        status=status,
-        reasons=reasons,
-        run_hash=cell.identity.run_hash,
-        pair_hash=cell.identity.pair_hash,
-        settings_hash=cell.identity.settings_hash(config.limit),
-        method_hash=cell.identity.method_hash,
-        machine_hash=run.machines[0] if len(set(run.machines)) == 1 else None,
-        experiment=config.name,
-        model=config.model.name,
-        model_label=config.model.label,
-        lab=config.model.lab,
-        method=cell.config.name,
-        method_label=cell.config.label,
-        baseline=cell.config.baseline,
-        lossless=cell.config.lossless,
-        calibrated=cell.method.calibrate,
-        benchmark=cell.benchmark.name,
-        source=group.prompts[0].source,
-        temperature=config.temperature,
-        engine=str(config.engine["name"]),
-        requests_ok=len(good),
-        requests_error=len(run.records) - len(good),
-        truncated_requests=sum(row.truncated_tokens > 0 for row in good),
-        engine_ms=_total(good, "engine_ms"),
-        wall_ms=_total(good, "wall_ms"),
-        finished_at=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
-    )
-
-
-def _total(rows: Sequence[RequestRecord], name: str) -> float:
-    return float(sum(getattr(row, name) or 0.0 for row in rows))

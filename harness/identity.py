@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evict.errors import InputError
+
 SAMPLE = 1 << 20
 
 
@@ -46,6 +48,13 @@ class Identity:
     def pair_hash(self) -> str:
         """Equal for runs that differ in nothing but their method."""
         return digest([self.model, self.prompts, self.sampling, self.engine])
+
+
+def file_hash(file: Path) -> str:
+    """Hash of a small file's content; InputError where there is none."""
+    if not file.is_file():
+        raise InputError("no such file", seen=file)
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def folder_hash(*folders: Path) -> str:

@@ -11,7 +11,8 @@ from evict.cost import CostTable
 from evict.errors import InputError
 from harness.benchmarks import Prompt
 from harness.config import RunConfig
-from harness.engines.base import Engine, Message, Method, Request, RequestTrace
+from harness.engines.base import Engine, EngineFacts, Message, Method, Request, RequestTrace
+from harness.expert_union import check_union
 from harness.fitting import fit
 from harness.progress import Bar
 from harness.records import RequestRecord
@@ -39,6 +40,10 @@ class Meter:
     encoded: dict[str, tuple[list[int], int]] = field(default_factory=dict)
     cost: CostTable | None = None
     mark: float = 0.0
+    facts: EngineFacts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.facts = self.engine.describe()
 
     def encode_all(self, prompts: Sequence[Prompt]) -> None:
         """First turns to ids before anything is measured; InputError for one that is too long."""
@@ -46,9 +51,14 @@ class Meter:
             self.encoded[prompt.prompt_id] = self._fit([_user(prompt.turns[0])], prompt.prompt_id)
 
     def measure(self, prompts: Sequence[Prompt], lanes: Sequence[Lane]) -> None:
-        """All prompts and repeats; even positions run the lanes forwards, odd ones backwards."""
+        """All prompts and repeats; even positions run the lanes forwards, odd ones backwards.
+
+        Every repeat starts from an engine that remembers nothing, so that none can retrieve the
+        answers of the one before.
+        """
         self.mark = time.perf_counter()
         for repeat in range(self.config.repeats):
+            self.engine.forget()
             for index, prompt in enumerate(prompts):
                 ordered = list(lanes) if (index + repeat) % 2 == 0 else list(reversed(lanes))
                 for turn in range(len(prompt.turns)):
@@ -79,7 +89,7 @@ class Meter:
         trace = self._generate(lane, run, prompt, record)
         now = time.perf_counter()
         record.wall_ms, self.mark = (now - self.mark) * 1e3, now
-        run.append(record, trace.steps if trace else [])
+        run.append(record, *((trace.steps, trace.trees) if trace else ([], [])))
         self.progress.advance(run.path.name)
 
     def _generate(
@@ -93,28 +103,34 @@ class Meter:
                 prompt_ids=tuple(ids),
                 max_new_tokens=self.config.max_new_tokens,
                 temperature=self.config.temperature,
+                turn=record.turn,
+                repeat=record.repeat,
+                record_trees=self.config.record_trees,
             )
             self.use(lane.cost)
             started = time.perf_counter()
             trace = self.engine.generate(request, lane.method, record.seed)
             record.engine_ms = (time.perf_counter() - started) * 1e3
-            check_trace(trace)
+            check_trace(trace, self.facts)
         except Exception as error:  # any failure of one request is that request's row
             record.engine_ms = None
             record.error_class = type(error).__name__
             record.error_message = str(error)
             return None
         record.output_ids, record.text = list(trace.output_ids), trace.text
+        record.decode_tokens = trace.decode_tokens
         record.finish_reason = trace.finish_reason
         record.prefill_ms, record.decode_ms = trace.prefill_ms, trace.decode_ms
         return trace
 
     def _input(self, run: RunDirectory, prompt: Prompt, record: RequestRecord) -> list[int]:
-        """Prompt ids of this turn; later turns hold the method's own earlier answers."""
+        """Prompt ids of this turn; later turns hold earlier answers, own or the reference's."""
         if record.turn == 0:
             ids, dropped = self.encoded[prompt.prompt_id]
         else:
-            ids, dropped = self._fit(history(run, prompt, record), prompt.prompt_id)
+            own = self.config.history == "own"
+            answers = own_answers(run, prompt, record) if own else prompt.references
+            ids, dropped = self._fit(history(prompt, record.turn, answers), prompt.prompt_id)
         record.input_hash = hashlib.sha256(repr(ids).encode()).hexdigest()[:16]
         record.input_tokens, record.truncated_tokens = len(ids), dropped
         return ids
@@ -128,12 +144,17 @@ class InconsistentTrace(Exception):
     """Counters of a generation that contradict each other; no number may come from it."""
 
 
-def check_trace(trace: RequestTrace) -> None:
-    """Committed tokens add up to the ids after prefill's; accepted < verified <= drafted + 1."""
-    committed = sum(step.committed for step in trace.steps)
-    if committed != len(trace.output_ids) - 1:
+def check_trace(trace: RequestTrace, facts: EngineFacts | None = None) -> None:
+    """Raise InconsistentTrace unless the counters of a generation can all be true.
+
+    Committed tokens add up to the ids after prefill's (a replayed trace has no ids); accepted <
+    verified <= drafted + 1; the expert union lies between top-k and what k tokens can reach.
+    """
+    replayed = trace.finish_reason == "replayed"
+    if not replayed and trace.decode_tokens != len(trace.output_ids) - 1:
         raise InconsistentTrace(
-            f"steps commit {committed} tokens, decode returned {len(trace.output_ids) - 1}"
+            f"steps commit {trace.decode_tokens} tokens, decode returned "
+            f"{len(trace.output_ids) - 1}"
         )
     for step in trace.steps:
         if not 0 <= step.accepted < step.verified <= step.drafted + 1:
@@ -141,17 +162,31 @@ def check_trace(trace: RequestTrace) -> None:
                 f"step {step.step}: accepted {step.accepted}, verified {step.verified}, "
                 f"drafted {step.drafted}"
             )
+        if facts is not None and facts.experts and step.expert_union is not None:
+            reason = check_union(
+                step.expert_union, facts.experts, facts.experts_per_token, step.verified
+            )
+            if reason:
+                raise InconsistentTrace(f"step {step.step}: {reason}")
 
 
-def history(run: RunDirectory, prompt: Prompt, record: RequestRecord) -> list[Message]:
-    """The chat up to this turn, with the answers that this very run gave before."""
-    messages = [_user(prompt.turns[0])]
+def own_answers(run: RunDirectory, prompt: Prompt, record: RequestRecord) -> list[str]:
+    """What this very run answered in the turns before."""
+    answers = []
     for turn in range(record.turn):
         before = run.done[(prompt.prompt_id, turn, record.repeat)]
         if before.error_class is not None:
             raise InputError(f"turn {turn} of {prompt.prompt_id} has no answer")
-        messages.append({"role": "assistant", "content": before.text})
-        messages.append(_user(prompt.turns[turn + 1]))
+        answers.append(before.text)
+    return answers
+
+
+def history(prompt: Prompt, turn: int, answers: Sequence[str]) -> list[Message]:
+    """The chat up to this turn, with one answer after each earlier one."""
+    messages = [_user(prompt.turns[0])]
+    for earlier in range(turn):
+        messages.append({"role": "assistant", "content": answers[earlier]})
+        messages.append(_user(prompt.turns[earlier + 1]))
     return messages
 
 

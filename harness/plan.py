@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.benchmarks import Prompt, check_disjoint, content_hash, load, load_file, members
+from harness.benchmarks import (
+    Prompt,
+    check_disjoint,
+    check_references,
+    content_hash,
+    load,
+    load_file,
+    members,
+)
 from harness.compose import absolute, build_method
 from harness.config import ROOT, BenchmarkConfig, MethodConfig, ModelConfig, RunConfig
 from harness.engines.base import Method
-from harness.identity import Identity, folder_hash, run_path
+from harness.engines.replay.recording import recording_hash
+from harness.identity import Identity, file_hash, folder_hash, run_path
 from harness.store import is_finished
 
 MODEL_KEYS = (
@@ -22,19 +31,27 @@ MODEL_KEYS = (
     "context_length",
     "trust_remote_code",
 )
-METHOD_KEYS = ("drafter", "growth", "selection", "draft_tokens")
-SAMPLING_KEYS = ("temperature", "max_new_tokens", "seed", "repeats", "truncate")
+METHOD_KEYS = ("drafter", "growth", "selection", "draft_tokens", "scores", "tune")
+SAMPLING_KEYS = ("temperature", "max_new_tokens", "seed", "repeats", "truncate", "history")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One run: a method on a benchmark, its identity and its directory."""
+    """One run: a method on a benchmark, its identity and its directory.
+
+    A method with a `tune` block has its tuned setting only once it is known (`with_method`); the
+    identity names what is tuned and over which values, not the outcome.
+    """
 
     config: MethodConfig
     method: Method
     benchmark: BenchmarkConfig
     identity: Identity
     path: Path
+
+    def with_method(self, config: MethodConfig) -> Cell:
+        """The same run with its method's settings known."""
+        return replace(self, config=config, method=build_method(config))
 
     @property
     def finished(self) -> bool:
@@ -76,14 +93,18 @@ class Plan:
 
 def make_plan(config: RunConfig, methods: Sequence[MethodConfig]) -> Plan:
     """Load prompts, build methods, name directories. InputError for anything that cannot run."""
-    built = [(method, build_method(method, config.calibrate)) for method in methods]
+    built = [(method, build_method(method)) for method in methods]
+    engine = engine_identity(config)
     calibration = load_file(ROOT / config.calibration, "calibration", "lab")
     model = model_identity(config.model)
     groups = []
     for benchmark in members(config.benchmark):
         prompts = load(benchmark, config.model.lab, config.limit)
         check_disjoint(prompts, calibration)
-        cells = [_cell(config, one, method, benchmark, prompts, model) for one, method in built]
+        if config.history == "reference":
+            check_references(prompts)
+        keys = {"model": model, "engine": engine, "prompts": content_hash(prompts)}
+        cells = [_cell(config, one, method, benchmark, keys) for one, method in built]
         groups.append(Group(benchmark, prompts, cells))
     return Plan(groups, calibration)
 
@@ -93,15 +114,13 @@ def _cell(
     one: MethodConfig,
     method: Method,
     benchmark: BenchmarkConfig,
-    prompts: list[Prompt],
-    model: dict[str, Any],
+    keys: dict[str, Any],
 ) -> Cell:
+    settings = asdict(one)
     identity = Identity(
-        model=model,
-        method={**{key: getattr(one, key) for key in METHOD_KEYS}, "calibrate": method.calibrate},
-        prompts=content_hash(prompts),
+        method={key: settings[key] for key in METHOD_KEYS},
         sampling={key: getattr(config, key) for key in SAMPLING_KEYS},
-        engine=dict(config.engine),
+        **keys,
     )
     names = (config.model.name, one.name, benchmark.name)
     engine = str(config.engine["name"])
@@ -109,6 +128,16 @@ def _cell(
         Path(config.results_dir), config.name, names, config.temperature, engine, identity.run_hash
     )
     return Cell(one, method, benchmark, identity, path)
+
+
+def engine_identity(config: RunConfig) -> dict[str, Any]:
+    """The engine's settings, whether it records trees, and the content of what it reads."""
+    values = {**config.engine, "record_trees": config.record_trees}
+    if config.cost_table is not None:
+        values["cost_table"] = file_hash(Path(config.cost_table))
+    if "recording" in values:
+        values["recording"] = recording_hash(Path(str(values["recording"])))
+    return values
 
 
 def model_identity(model: ModelConfig) -> dict[str, Any]:

@@ -1,10 +1,12 @@
-"""A progress bar on standard error; silent when that is not a terminal."""
+"""A progress bar on standard error; without a terminal, a line now and then for long jobs."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rich.console import Console
 from rich.progress import (
@@ -16,27 +18,51 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+LINES = 20
 
-@dataclass(frozen=True)
+
+@dataclass
 class Bar:
-    """Counts generations; redrawn only when told, so that no thread disturbs what is measured."""
+    """Counts generations; redrawn only when told, so that no thread disturbs what is measured.
+
+    total: generations planned. spoken: print a line at every LINES-th part, for logs.
+    """
 
     progress: Progress
     task: TaskID
+    total: int
+    spoken: bool = False
+    done: int = 0
+    measuring_s: float = 0.0
+    begin: float = field(default_factory=time.monotonic)
+    _last: float = field(default_factory=time.monotonic)
 
     def advance(self, what: str) -> None:
         """Count one generation."""
-        self.progress.update(self.task, advance=1, description=what)
+        now = time.monotonic()
+        self.measuring_s += now - self._last
+        self._last, self.done = now, self.done + 1
+        self.progress.update(self.task, advance=1, description=what, whole=self.estimate())
         self.progress.refresh()
+        if self.spoken and self.done * LINES // self.total > (self.done - 1) * LINES // self.total:
+            share = self.done / self.total
+            print(f"{share:4.0%} of {self.total}, {self.estimate()}: {what}", file=sys.stderr)
 
     def stage(self, what: str, share: float) -> None:
         """Show how far a step that is no generation has come, 0..1."""
+        self._last = time.monotonic()
         self.progress.update(self.task, description=f"{what} {share:.0%}")
         self.progress.refresh()
 
+    def estimate(self) -> str:
+        """What the whole is likely to take, from the generations so far."""
+        elapsed = time.monotonic() - self.begin
+        left = self.measuring_s / max(1, self.done) * (self.total - self.done)
+        return f"about {(elapsed + left) / 60:.0f} min in all, {left / 60:.0f} left"
+
 
 @contextmanager
-def bar(total: int) -> Iterator[Bar]:
+def bar(total: int, spoken: bool = False) -> Iterator[Bar]:
     """A bar over `total` generations, gone when it is left."""
     console = Console(stderr=True)
     columns = (
@@ -44,12 +70,11 @@ def bar(total: int) -> Iterator[Bar]:
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        TextColumn("{task.fields[whole]}"),
     )
+    terminal = console.is_terminal
     with Progress(
-        *columns,
-        console=console,
-        auto_refresh=False,
-        transient=True,
-        disable=not console.is_terminal,
+        *columns, console=console, auto_refresh=False, transient=True, disable=not terminal
     ) as progress:
-        yield Bar(progress, progress.add_task("", total=total))
+        task = progress.add_task("", total=total, whole="")
+        yield Bar(progress, task, total, spoken and not terminal)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, Self
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Status = Literal["ok", "partial", "failed"]
 
@@ -60,7 +60,8 @@ class RequestRecord(Plain):
 
     order: position of the method among those interleaved on this prompt. part: the process start
     that produced the row. engine_ms lies inside the engine, wall_ms covers the harness as well.
-    truncated_tokens: prompt tokens dropped by the truncation rule.
+    truncated_tokens: prompt tokens dropped by the truncation rule. decode_tokens: committed decode
+    tokens, the sum over the steps; prefill's token is not one of them.
     """
 
     prompt_id: str
@@ -74,6 +75,7 @@ class RequestRecord(Plain):
     truncated_tokens: int = 0
     output_ids: list[int] = field(default_factory=list)
     text: str = ""
+    decode_tokens: int | None = None
     finish_reason: str | None = None
     prefill_ms: float | None = None
     decode_ms: float | None = None
@@ -96,8 +98,12 @@ class RunResult(Plain):
     pair_hash: the run's hash without its method, equal for runs that may be paired. settings_hash:
     equal for runs that may stand in one table. machine_hash: engine as read back and processor;
     None when the rows come from processes in which these differed.
-    baseline: "plain" (no drafting), "full" (whole tree verified) or None.
-    source: "lab", "hub" or "file". calibrated: draft scores were scaled by a fitted beta.
+    baseline: "plain" (no drafting), "full" (whole tree verified) or None. rank: place in a table.
+    parameters: the method's settings by dotted name, after tuning; tuned: those that were tuned.
+    remark: what a reader must know of the method (a trie's lifetime). scores: what the selection
+    sums (see Method). recorded: trees were recorded, so no time of this run is a speed.
+    source: "lab", "hub" or "file". history: whose answers later turns saw. engine_facts: the
+    engine's configuration as read back.
     """
 
     status: Status
@@ -113,13 +119,21 @@ class RunResult(Plain):
     lab: bool
     method: str
     method_label: str
+    rank: int
     baseline: str | None
+    parameters: dict[str, Any]
+    tuned: list[str]
+    remark: str
+    scores: str
     lossless: bool
-    calibrated: bool
+    recorded: bool
     benchmark: str
     source: str
     temperature: float
+    history: str
+    repeats: int
     engine: str
+    engine_facts: dict[str, Any]
     requests_ok: int
     requests_error: int
     truncated_requests: int

@@ -51,6 +51,8 @@ def _memory(pynvml: Any, index: int) -> float:
 def check(config: RunConfig, gpus: Gpus | None = None) -> None:
     """InputError that says what the model needs, what was found and what to type instead."""
     model, engine = config.model, config.engine["name"]
+    if not config.engine.get("runs_model", True):
+        return
     _check_gpus(model, gpus)
     if engine not in model.engines:
         allowed = ", ".join(model.engines)

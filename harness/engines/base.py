@@ -8,20 +8,29 @@ from typing import Any, Literal, Protocol
 
 from evict.cost import CostTable
 from harness.records import StepRecord
+from harness.trees import TreeRecord
 
 Drafter = Literal["none", "eagle3", "trie"]
-FinishReason = Literal["eos", "stop", "length", "context"]
+FinishReason = Literal["eos", "stop", "length", "context", "replayed"]
+Scores = Literal["draft", "beta", "isotonic", "verdict"]
 Message = dict[str, str]
 
 
 @dataclass(frozen=True)
 class Request:
-    """One generation: prompt token ids and when to stop (EOS, a stop string, a length)."""
+    """One generation: prompt token ids and when to stop (EOS, a stop string, a length).
+
+    With `record_trees` every step's whole tree is verified and kept in the trace, whatever the
+    method's selection is; the selection still decides what is accepted.
+    """
 
     prompt_id: str
     prompt_ids: tuple[int, ...]
     max_new_tokens: int
     temperature: float = 0.0
+    turn: int = 0
+    repeat: int = 0
+    record_trees: bool = False
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False
 
@@ -31,7 +40,8 @@ class RequestTrace:
     """What came out. `output_ids` holds the committed tokens, the prefill's token first.
 
     `steps[i].committed` sum to `len(output_ids) - 1`: the token produced by prefill is not a
-    decode token. `expert_union_layers[i]` is the union per MoE layer of step i.
+    decode token. `expert_union_layers[i]` is the union per MoE layer of step i. A replayed trace
+    has steps and no output: its steps were evaluated one by one on recorded trees.
     """
 
     output_ids: list[int]
@@ -41,15 +51,25 @@ class RequestTrace:
     decode_ms: float
     steps: list[StepRecord] = field(default_factory=list)
     expert_union_layers: list[list[int]] = field(default_factory=list)
+    trees: list[TreeRecord] = field(default_factory=list)
+
+    @property
+    def decode_tokens(self) -> int:
+        """Committed decode tokens: the sum over the steps."""
+        return sum(step.committed for step in self.steps)
 
 
 @dataclass(frozen=True)
 class Method:
     """Plain data composed from `conf/method/*.yaml`; engines interpret it, none knows its name.
 
-    `growth` and `selection` are objects of `evict.growth` and `evict.selection`. Vanilla has no
-    drafter, no growth, no selection and `draft_tokens` 1. `calibrate` scales the draft logits by
-    the cost table's beta before scores are formed.
+    `growth` and `selection` are objects of `evict.growth` (`evict.lookahead` for the trie drafter)
+    and `evict.selection`. Vanilla has no drafter, no growth, no selection and `draft_tokens` 1.
+
+    scores: what the selection sums. "draft": the drafter's probabilities; "beta": draft logits
+    scaled by the cost table's beta before scores are formed; "isotonic": scores mapped to
+    acceptance rates by the cost table's score map, tree order untouched; "verdict": what the
+    target said, known in hindsight only (engine=replay).
     """
 
     name: str
@@ -58,7 +78,7 @@ class Method:
     selection: Any = None
     draft_tokens: int = 1
     lossless: bool = True
-    calibrate: bool = False
+    scores: Scores = "draft"
 
     @property
     def speculative(self) -> bool:
@@ -68,7 +88,8 @@ class Method:
     @property
     def needs_cost(self) -> bool:
         """Whether a profiled cost table must be set before `generate`."""
-        return self.calibrate or bool(getattr(self.selection, "needs_cost", False))
+        fitted = self.scores in ("beta", "isotonic")
+        return fitted or bool(getattr(self.selection, "needs_cost", False))
 
 
 @dataclass(frozen=True)
@@ -123,7 +144,14 @@ Observer = Callable[[StepView], None]
 
 
 class Engine(Protocol):
-    """A backend that decodes with any `Method` and reports what each step did and cost."""
+    """A backend that decodes with any `Method` and reports what each step did and cost.
+
+    timed: whether its times are measured; if not, they come from a cost table, which every method
+    then needs. own_costs: tables that came with what it reads.
+    """
+
+    timed: bool
+    own_costs: Sequence[CostTable]
 
     def describe(self) -> EngineFacts: ...
 
@@ -138,6 +166,10 @@ class Engine(Protocol):
     ) -> RequestTrace: ...
 
     def set_cost(self, cost: CostTable | None) -> None: ...
+
+    def forget(self) -> None:
+        """Drop what earlier requests left behind: tries kept across requests, prefix caches."""
+        ...
 
     def forced_step_times(
         self, method: Method, prompts: Sequence[Sequence[int]], steps: int

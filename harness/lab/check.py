@@ -24,7 +24,8 @@ from harness.engines.torch.engine import TorchEngine
 from harness.engines.torch.layers import causal
 from harness.lab.corpus import FAMILIES
 from harness.lab.prompts import FOLDER
-from harness.profiling.calibration import ScoreLog, brier_score, expected_calibration_error
+from harness.profiling.calibration import ScoreLog
+from harness.reliability import brier_score, expected_calibration_error
 
 WEIGHTS = Path(__file__).parent / "weights"
 FULL_TREE = Method("full", "eagle3", FixedDepth(steps=4, topk=8), Full(), draft_tokens=32)

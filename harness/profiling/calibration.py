@@ -1,55 +1,68 @@
-"""How far draft scores hold: the fitted logit factor beta, ECE and Brier score."""
+"""Fitting draft scores on calibration prompts: the logit factor beta and the score maps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
 import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
+from evict.calibration import ScoreMap
 from evict.selection import Full
 from harness.engines.base import Engine, Method, Request, StepView
 
 BETA_RANGE = (0.2, 5.0)
 MAX_PROMPTS = 12
 MAX_NEW_TOKENS = 96
+TEMPERATURES = (0.0, 1.0)
 
 
 @dataclass
 class ScoreLog:
     """An observer that keeps node scores with the target's verdict, and drafter rows.
 
-    scores and accepted are parallel over all verified nodes but the root; a node counts as
+    scores, depths and accepted are parallel over all verified nodes but the root; a node counts as
     accepted when it lies on the accepted path. rows hold (draft logits [D], draft id chosen by the
     target).
     """
 
     scores: list[float] = field(default_factory=list)
+    depths: list[int] = field(default_factory=list)
     accepted: list[bool] = field(default_factory=list)
     rows: list[tuple[Tensor, int]] = field(default_factory=list)
 
     def __call__(self, view: StepView) -> None:
         kept = set(view.path)
-        scores = view.tree.scores_N[: view.verify_length].tolist()
-        self.scores += scores[1:]
+        self.scores += view.tree.scores_N[1 : view.verify_length].tolist()
+        self.depths += view.tree.depths_N[1 : view.verify_length].tolist()
         self.accepted += [node in kept for node in range(1, view.verify_length)]
         self.rows += [(logits.clone(), token) for logits, token in view.draft_rows]
 
 
-def fit_beta(engine: Engine, method: Method, prompts: Sequence[Sequence[int]], seed: int) -> float:
+def observe(
+    engine: Engine,
+    method: Method,
+    prompts: Sequence[Sequence[int]],
+    seed: int,
+    temperature: float,
+) -> ScoreLog:
+    """Generate on the first prompts with the whole tree verified, and log every node."""
+    log = ScoreLog()
+    full = replace(method, selection=Full(), scores="draft")
+    for index, prompt in enumerate(prompts[:MAX_PROMPTS]):
+        request = Request(f"calibration-{index}", tuple(prompt), MAX_NEW_TOKENS, temperature)
+        engine.generate(request, full, seed + index, observer=log)
+    return log
+
+
+def fit_beta(log: ScoreLog) -> float:
     """Factor on the draft logits under which the target's own tokens are most likely.
 
     Maximum likelihood over every expanded node on the accepted path. Lossless: beta moves the
     tree and the cut, never the verdict. 1.0 when nothing was drafted.
     """
-    log = ScoreLog()
-    full = replace(method, selection=Full(), calibrate=False)
-    for index, prompt in enumerate(prompts[:MAX_PROMPTS]):
-        request = Request(f"calibration-{index}", tuple(prompt), MAX_NEW_TOKENS)
-        engine.generate(request, full, seed, observer=log)
     if not log.rows:
         return 1.0
     logits = torch.stack([row for row, _ in log.rows]).double()
@@ -61,21 +74,14 @@ def fit_beta(engine: Engine, method: Method, prompts: Sequence[Sequence[int]], s
     return float(minimize_scalar(loss, bounds=BETA_RANGE, method="bounded").x)
 
 
-def expected_calibration_error(
-    scores: Sequence[float], accepted: Sequence[bool], bins: int = 10
-) -> float:
-    """ECE over equal-width bins: sum of |mean score - acceptance rate| weighted by bin size."""
-    score, hit = np.asarray(scores), np.asarray(accepted, dtype=float)
-    index = np.minimum((score * bins).astype(int), bins - 1)
-    total = 0.0
-    for b in range(bins):
-        chosen = index == b
-        if chosen.any():
-            total += chosen.mean() * abs(score[chosen].mean() - hit[chosen].mean())
-    return float(total)
+def fit_maps(logs: dict[float, ScoreLog]) -> dict[str, ScoreMap]:
+    """Draft score to acceptance rate for each temperature; none where nothing was drafted.
 
-
-def brier_score(scores: Sequence[float], accepted: Sequence[bool]) -> float:
-    """Mean squared difference of score and outcome."""
-    score, hit = np.asarray(scores), np.asarray(accepted, dtype=float)
-    return float(np.mean((score - hit) ** 2))
+    A node is accepted when it is the argmax at temperature 0 and with its probability at 1, so
+    the two need maps of their own.
+    """
+    return {
+        f"{temperature:g}": ScoreMap.fit(log.scores, log.depths, log.accepted)
+        for temperature, log in logs.items()
+        if log.scores
+    }

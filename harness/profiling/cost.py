@@ -9,11 +9,12 @@ from statistics import fmean, median
 
 import numpy as np
 
+from evict.calibration import ScoreMap
 from evict.cost import STAGES, CostTable
 from evict.errors import InputError
 from evict.selection import FixedPrefix
 from harness.engines.base import Engine, Method
-from harness.profiling.calibration import fit_beta
+from harness.profiling.calibration import TEMPERATURES, fit_beta, fit_maps, observe
 from harness.records import StepRecord
 
 ROUNDS = 8
@@ -40,7 +41,7 @@ def profile(
     seed: int,
     progress: Progress | None = None,
 ) -> CostTable:
-    """Measure C(1)..C(N), C_AR and beta with `method`'s drafter and growth.
+    """Measure C(1)..C(N), C_AR, beta and the score maps with `method`'s drafter and growth.
 
     Every round visits all widths in a new random order on the same prompt, so that drift of the
     machine meets every k alike; ROUNDS x STEPS_PER_ROUND steps per k, medians of drift-corrected
@@ -64,11 +65,17 @@ def profile(
             records[k].append(engine.forced_step_times(_forced(method, k), prompt, STEPS_PER_ROUND))
             if progress:
                 progress("profiling C(k)", (turn + (done + 1) / len(widths)) / ROUNDS)
-    beta = fit_beta(engine, method, prompts, seed)
-    return build_table(records, beta, fingerprint(engine, method))
+    logs = {t: observe(engine, method, prompts, seed, t) for t in TEMPERATURES}
+    beta = fit_beta(logs[0.0])
+    return build_table(records, beta, fingerprint(engine, method), fit_maps(logs))
 
 
-def build_table(records: Records, beta: float, facts: dict[str, str]) -> CostTable:
+def build_table(
+    records: Records,
+    beta: float,
+    facts: dict[str, str],
+    score_maps: dict[str, ScoreMap] | None = None,
+) -> CostTable:
     """Reduce the step records of every width (0 = plain decoding), one list per round."""
     drift = _drift(records)
     widths = sorted(k for k in records if k != PLAIN)
@@ -86,6 +93,7 @@ def build_table(records: Records, beta: float, facts: dict[str, str]) -> CostTab
         fingerprint=facts,
         stage_ms=_stages(records, widths),
         expert_union=_unions(records, widths),
+        score_maps=score_maps or {},
     )
 
 
@@ -107,7 +115,7 @@ def smooth_cost(raw_N: np.ndarray) -> np.ndarray:
 def _forced(method: Method, k: int) -> Method:
     if k == PLAIN:
         return Method("forced-plain")
-    return replace(method, name=f"forced-{k}", selection=FixedPrefix(k), calibrate=False)
+    return replace(method, name=f"forced-{k}", selection=FixedPrefix(k), scores="draft")
 
 
 def _drift(records: Records) -> list[float]:

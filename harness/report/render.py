@@ -1,8 +1,7 @@
-"""Tables as text for the screen, with every reservation that a reader needs beneath them."""
+"""The summary table on the screen, with every reservation that a reader needs beneath it."""
 
 from __future__ import annotations
 
-import math
 import shutil
 import sys
 from typing import Any
@@ -12,11 +11,16 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from harness.collect import Collection
-from harness.report.tables import BLOCK, ROLES
+from harness.collection import Collection
+from harness.report.blocks import BLOCK
+from harness.report.layout import NONE, missing, number, percent
+from harness.report.notes import baseline_label, notes
+from harness.report.tables.summary import ROLES
+from harness.report.words import NO_DIFFERENCE, marked, model_text, ratio_text
+
+__all__ = ["NO_DIFFERENCE", "marked", "notes", "print_summary", "speedup_text", "title"]
 
 WIDTH = 190
-NO_DIFFERENCE = "no difference shown"
 COLUMNS = (
     ("tok/s", "decode_tokens_per_s", "{:.1f}"),
     ("e2e tok/s", "e2e_tokens_per_s", "{:.1f}"),
@@ -50,16 +54,13 @@ def print_summary(table: pd.DataFrame, data: Collection) -> None:
 
 
 def title(block: pd.DataFrame) -> str:
-    """Model, engine, temperature and experiment of a block; a lab model is called one."""
+    """Model, engine, temperature and experiment of a block, and what its times are."""
     first = block.iloc[0]
-    label = str(first["model_label"])
-    if first["lab"] and "lab model" not in label:
-        label = f"{label} (lab model)"
     prompts = "/".join(dict.fromkeys(block["source"]))
-    scores = "calibrated draft scores" if block["calibrated"].any() else "raw draft scores"
+    kind = ", predicted" if first["predicted"] else ", trees kept" if first["recorded"] else ""
     return (
-        f"{first['experiment']}: {label}, engine {first['engine']}, T={first['temperature']:g}, "
-        f"{prompts} prompts, {scores}"
+        f"{first['experiment']}: {model_text(str(first['model_label']), bool(first['lab']))}, "
+        f"engine {first['engine']}, T={first['temperature']:g}, {prompts} prompts{kind}"
     )
 
 
@@ -70,14 +71,14 @@ def _block(block: pd.DataFrame) -> Table:
     for name, _, _ in COLUMNS:
         drawn.add_column(name, justify="right")
     drawn.add_column("d/v/e %", justify="right", no_wrap=True)
-    roles = [role for role in ROLES if f"vs_{role}" in block and block[f"vs_{role}"].notna().any()]
+    roles = [role for role in ROLES if block[f"vs_{role}"].notna().any()]
     for role in roles:
-        drawn.add_column(f"vs {_baseline_label(block, role)}", justify="right")
+        drawn.add_column(f"vs {baseline_label(block, role)}", justify="right")
     before = None
     for row in block.to_dict("records"):
         if before is not None and row["benchmark"] != before:
             drawn.add_section()
-        numbers = [_number(row[column], form) for _, column, form in COLUMNS]
+        numbers = [number(row[column], form) for _, column, form in COLUMNS]
         versus = [speedup_text(row, role) for role in roles]
         name = str(row["benchmark"]) if row["benchmark"] != before else ""
         drawn.add_row(name, marked(row), *numbers, _shares(row), *versus)
@@ -85,91 +86,16 @@ def _block(block: pd.DataFrame) -> Table:
     return drawn
 
 
-def marked(row: dict[Any, Any]) -> str:
-    """The method's label; * calibrated scores, ! may change the output distribution."""
-    flags = ("*" if row["calibrated"] else "") + ("" if row["lossless"] else "!")
-    return f"{row['method_label']} {flags}".strip()
-
-
 def speedup_text(row: dict[Any, Any], role: str) -> str:
     """Ratio, interval and total-time ratio; words instead of a ratio when the interval holds 1."""
     name = f"vs_{role}"
     ratio, low, high, total = (row[name + end] for end in ("", "_low", "_high", "_time_ratio"))
-    if _missing(ratio):
-        return "-"
-    if _missing(low):
+    if missing(ratio):
+        return NONE
+    if missing(low) or missing(high):
         return f"{ratio:.2f}x (total {total:.2f}), 1 prompt"
-    shown = NO_DIFFERENCE if low <= 1.0 <= high else f"{ratio:.2f}x"
-    return f"{shown} [{low:.2f}, {high:.2f}] ({total:.2f})"
-
-
-def notes(table: pd.DataFrame, data: Collection) -> list[str]:
-    """What qualifies the numbers: lab model, marks, gaps, exclusions, the harness's own time."""
-    lines: list[str] = []
-    if len(table):
-        lines += _method_notes(table) + _pair_notes(table)
-        lines += _run_notes(data.runs)
-    if data.unfinished:
-        lines.append(f"unfinished, left out: {len(data.unfinished)}")
-        lines += [f"  {name}" for name in data.unfinished]
-    return lines
-
-
-def _method_notes(table: pd.DataFrame) -> list[str]:
-    lines = []
-    if table["lab"].any():
-        lines.append("lab model: real routing and acceptance, not the paper's models or speeds.")
-    if table["calibrated"].any():
-        lines.append("*: draft scores calibrated by the factor fitted while profiling.")
-    if not table["lossless"].all():
-        lines.append("!: not lossless, may change the output distribution.")
-    return lines
-
-
-def _pair_notes(table: pd.DataFrame) -> list[str]:
-    lines = []
-    for role in ROLES:
-        label = _baseline_label(table, role)
-        single = table[table["benchmark"] != "all"]
-        excluded = int(single[f"vs_{role}_excluded"].sum())
-        if excluded:
-            lines.append(f"vs {label}: {excluded} generations without a usable partner left out.")
-        if (table[f"vs_{role}_interleaved"].dropna() < 1).any():
-            lines.append(f"vs {label}: not all pairs were measured interleaved in one process.")
-        exact = single[(single["temperature"] == 0) & single["lossless"]]
-        different = int(exact[f"vs_{role}_different"].sum())
-        if different:
-            lines.append(f"vs {label}: {different} greedy outputs differ from the baseline's.")
-    return lines
-
-
-def _run_notes(runs: pd.DataFrame) -> list[str]:
-    lines = []
-    truncated = int(runs["truncated_requests"].sum())
-    if truncated:
-        lines.append(f"{truncated} prompts were truncated to fit the context.")
-    for row in runs[runs["reasons"].map(len) > 0].to_dict("records"):
-        lines.append(f"{row['run']}: {row['status']}: {'; '.join(row['reasons'])}")
-    wall = float(runs["wall_ms"].sum())
-    if wall:
-        outside = 100 * (1 - float(runs["engine_ms"].sum()) / wall)
-        lines.append(f"time outside the engine: {outside:.1f} % of the measured part.")
-    return lines
-
-
-def _baseline_label(table: pd.DataFrame, role: str) -> str:
-    found = table.loc[table["baseline"] == role, "method_label"]
-    return str(found.iloc[0]) if len(found) else role
+    return f"{ratio_text(ratio, low, high)} ({total:.2f})"
 
 
 def _shares(row: dict[Any, Any]) -> str:
-    values = [row[f"{stage}_share"] for stage in ("draft", "verify", "extend")]
-    return "/".join("-" if _missing(value) else f"{100 * value:.0f}" for value in values)
-
-
-def _number(value: Any, form: str) -> str:
-    return "-" if _missing(value) else form.format(value)
-
-
-def _missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
+    return "/".join(percent(row[f"{stage}_share"]) for stage in ("draft", "verify", "extend"))

@@ -64,7 +64,7 @@ def test_evict_equals_plain_decoding_on_lab_prompts(lab: TorchEngine, beta: floa
     cuts = set()
     for prompt in lab_prompts(lab, 2):
         request = ask(prompt, 96)
-        trace = lab.generate(request, replace(EVICT, calibrate=True), 0)
+        trace = lab.generate(request, replace(EVICT, scores="beta"), 0)
         assert trace.output_ids == lab.generate(request, PLAIN, 0).output_ids
         cuts |= {step.verified for step in trace.steps}
     assert len(cuts) >= 5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from evict.cost import CostTable
 from evict.errors import InputError
-from evict.selection import CostAware, FixedPrefix, Full, Selection
+from evict.selection import CostAware, Coverage, Expected, FixedPrefix, Full, Selection
 from evict.tree import Candidates, DraftTree
 
 # Few distinct values, so that exact ties in S and in S / C are common.
@@ -91,7 +93,16 @@ def test_full_is_the_longest_fixed_prefix(
     assert FixedPrefix(k).bind(None, draft_tokens)(expected).item() == min(k, size)
 
 
-POLICIES: list[Selection] = [Full(), FixedPrefix(5), CostAware(), CostAware(count_root=False)]
+POLICIES: list[Selection] = [
+    Full(),
+    FixedPrefix(5),
+    CostAware(),
+    CostAware(count_root=False),
+    Expected(),
+    Coverage(0.7),
+    Coverage(0.4, count_root=False),
+    Coverage(1.0),
+]
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
@@ -157,10 +168,81 @@ def test_cost_aware_needs_a_table_of_its_length() -> None:
         CostAware().bind(table(1.0, 2.0), 8)
 
 
-def test_trees_larger_than_bound_are_refused() -> None:
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+def test_trees_outside_the_bound_size_are_refused(policy: Selection) -> None:
     with pytest.raises(InputError, match=r"seen: 9; allowed: 1\.\.8"):
-        Full().bind(None, 8)(torch.ones(9))
+        policy.bind(table(*[1.0] * 8), 8)(torch.ones(9))
+    with pytest.raises(InputError, match=r"counts the root|fixed verify length"):
+        policy.bind(table(1.0), 0)
 
 
 def test_only_cost_aware_asks_for_costs() -> None:
-    assert [policy.needs_cost for policy in POLICIES] == [False, False, True, True]
+    assert [p for p in POLICIES if p.needs_cost] == [CostAware(), CostAware(count_root=False)]
+
+
+@given(problems())
+@settings(max_examples=200, deadline=None)
+def test_the_whole_tree_has_three_names(problem: tuple[torch.Tensor, list[float]]) -> None:
+    """Trees may be smaller than the bound size, and end in nodes that add nothing to the sum."""
+    expected, costs = problem
+    policies = (Full(), FixedPrefix(len(costs)), Coverage(1.0), Coverage(1, count_root=False))
+    chosen = [policy.bind(None, len(costs))(expected).item() for policy in policies]
+    assert chosen == [expected.shape[0]] * 4
+
+
+RHOS = st.sampled_from([0.25, 0.5, 0.75]) | st.floats(0.0, 1.0, exclude_min=True)
+
+
+@given(problems(), RHOS, st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_coverage_is_the_smallest_prefix_that_reaches_rho(
+    problem: tuple[torch.Tensor, list[float]], rho: float, count_root: bool
+) -> None:
+    expected, costs = problem
+    chosen = Coverage(rho, count_root).bind(None, len(costs))(expected).item()
+    counted = [Fraction(s) - (0 if count_root else 1) for s in expected.tolist()]
+    if rho == 1:
+        assert chosen == len(counted)
+    elif counted[-1] == 0:
+        assert chosen == 1
+    else:
+        shares = [float(s / counted[-1]) for s in counted]
+        assert chosen == next(k for k, share in enumerate(shares, start=1) if share >= rho)
+
+
+def test_coverage_counts_the_share_of_the_tree_it_is_given() -> None:
+    scores = [0.5, 0.25, 0.25]
+    assert Coverage(0.5).bind(None, 9)(expected_of(scores)).item() == 1
+    without_root = Coverage(0.5, count_root=False).bind(None, 9)
+    assert without_root(expected_of(scores)).item() == 2
+    assert without_root(expected_of([0.5, 0.25, 0.25, 1.0])).item() == 2
+    assert without_root(expected_of([0.0, 0.0])).item() == 1
+    assert without_root(torch.ones(1)).item() == 1
+    # 7 of 100 is 0.07, though the product 0.07 * 100 of the rounded numbers is above 7.
+    assert Coverage(0.07).bind(None, 3)(torch.tensor([1.0, 7.0, 100.0])).item() == 2
+
+
+@given(problems(), st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_expected_stops_only_where_the_sum_stops(
+    problem: tuple[torch.Tensor, list[float]], count_root: bool
+) -> None:
+    expected, costs = problem
+    sums = expected.tolist()
+    assert Expected(count_root).bind(None, len(costs))(expected).item() == 1 + sums.index(sums[-1])
+
+
+@pytest.mark.parametrize("rho", [0, 0.0, -0.1, 1.0000001, float("nan"), float("inf"), True, "0.7"])
+def test_coverage_outside_its_interval_is_refused(rho: object) -> None:
+    with pytest.raises(InputError, match=r"0 < rho <= 1.*method\.selection\.rho=0\.7") as caught:
+        Coverage(rho)  # type: ignore[arg-type]
+    assert caught.value.seen == repr(rho)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+def test_choosing_is_one_graph_without_breaks(policy: Selection) -> None:
+    select = policy.bind(table(*[1 + 0.07 * k for k in range(32)]), 32)
+    expected = torch.rand(2, 31, generator=torch.Generator().manual_seed(3))
+    expected = torch.cat([torch.ones(2, 1), expected.sort(-1, descending=True).values], -1)
+    compiled = torch.compile(select, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(expected.cumsum(-1)), select(expected.cumsum(-1)))

@@ -165,14 +165,32 @@ def test_prefix_shares_memory_and_refuses_sizes_outside() -> None:
             tree.prefix(k)
 
 
-def test_a_tree_larger_than_its_candidates_is_refused() -> None:
-    candidates = make_candidates([-1, 0], [0.5, 0.5])
-    with pytest.raises(InputError, match="topk and steps") as caught:
-        DraftTree.build(7, candidates, 4)
-    assert "draft_tokens=4" in str(caught.value)
-    assert "try: raise topk or steps, or set draft_tokens=3" in str(caught.value)
-    with pytest.raises(InputError, match="counts the root"):
-        DraftTree.build(7, candidates, 0)
+@given(candidate_lists(), st.integers(1, 60))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_a_tree_has_at_most_what_was_created(candidates: Candidates, draft_tokens: int) -> None:
+    """Growth may stop early: the tree then holds every candidate, in the order of any tree."""
+    created = len(candidates.tokens_M)
+    tree, whole = (DraftTree.build(7, candidates, n) for n in (draft_tokens, created + 1))
+    assert tree.size == min(draft_tokens, created + 1)
+    assert tree.is_closed()
+    assert tree.tokens_N.tolist() == whole.tokens_N[: tree.size].tolist()
+    assert tree.scores_N.tolist() == whole.scores_N[: tree.size].tolist()
+
+
+def test_without_candidates_the_root_is_alone() -> None:
+    tree, single = DraftTree.build(7, make_candidates([], []), 32), DraftTree.single(7)
+    for name in ("tokens_N", "parents_N", "depths_N", "scores_N"):
+        built, alone = getattr(tree, name), getattr(single, name)
+        assert torch.equal(built, alone)
+        assert built.dtype == alone.dtype
+    assert tree.mask().tolist() == [[True]]
+    assert tree.expected().tolist() == [1.0]
+
+
+@pytest.mark.parametrize("draft_tokens", [0, -3])
+def test_a_tree_without_its_root_is_refused(draft_tokens: int) -> None:
+    with pytest.raises(InputError, match=rf"counts the root; seen: {draft_tokens}; allowed: >= 1"):
+        DraftTree.build(7, make_candidates([-1, 0], [0.5, 0.5]), draft_tokens)
 
 
 def test_large_token_ids_survive() -> None:

@@ -27,8 +27,8 @@ def test_a_local_file_becomes_prompts(tmp_path: Path) -> None:
         '{"question_id": 81, "turns": ["a", "b"], "reference": ["x"]}\n{"turns": ["c"]}\n',
     )
     first, second = load(config, lab=True, limit=None)
-    assert first == Prompt("mine-81", ("a", "b"), '["x"]', "file")
-    assert second == Prompt("mine-1", ("c",), None, "file")
+    assert first == Prompt("mine-81", ("a", "b"), ("x",), "file")
+    assert second == Prompt("mine-1", ("c",), (), "file")
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_hub_rows_become_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "_load", lambda name, config: rows)
     entry = HubConfig("d", None, "s", "r", "{question}", None, "answer")
     config = BenchmarkConfig(name="gsm8k", label="GSM8K", hub=entry)
-    assert load(config, lab=False, limit=1) == [Prompt("gsm8k-0", ("q",), "a", "hub")]
+    assert load(config, lab=False, limit=1) == [Prompt("gsm8k-0", ("q",), ("a",), "hub")]
 
 
 def test_case_27_offline_names_set_revision_cache_and_what_to_type(

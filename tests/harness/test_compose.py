@@ -5,7 +5,7 @@ from hydra.errors import ConfigCompositionException
 
 from evict.errors import InputError
 from harness import requirements
-from harness.compose import build_method, engine_opener
+from harness.compose import build_method, engine_opener, with_parameter
 from harness.config import known
 from harness.requirements import Gpus
 from tests.support.bench import composed
@@ -19,9 +19,9 @@ GROUPS = ("model", "method", "benchmark", "engine")
     + [f"+experiment={name}" for name in known("experiment")],
 )
 def test_every_file_composes(override: str) -> None:
-    config, methods = composed(override)
+    _, methods = composed(override)
     for method in methods:
-        assert build_method(method, config.calibrate).name == method.name
+        assert build_method(method).name == method.name
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -73,14 +73,44 @@ def test_a_value_outside_its_range_names_the_range(override: str, message: str) 
     ],
 )
 def test_a_method_that_cannot_work_is_refused(overrides: tuple[str, ...], message: str) -> None:
-    config, methods = composed(*overrides)
+    _, methods = composed(*overrides)
     with pytest.raises(InputError, match=message):
-        build_method(methods[0], config.calibrate)
+        build_method(methods[0])
 
 
-def test_calibrate_reaches_methods_that_draft() -> None:
-    config, methods = composed("calibrate=true", "compare=[vanilla]")
-    assert [build_method(one, config.calibrate).calibrate for one in methods] == [True, False]
+def test_scores_are_a_setting_of_the_method() -> None:
+    _, methods = composed("method.scores=beta", "compare=[vanilla,evict_calibrated]")
+    assert [build_method(one).scores for one in methods] == ["beta", "draft", "isotonic"]
+
+
+def test_an_entry_of_compare_may_set_its_own_values() -> None:
+    _, methods = composed(
+        "compare=['coverage:selection.rho=0.4',coverage,'fixed_k:selection.k=4,growth.steps=3']"
+    )
+    assert [one.label for one in methods[1:]] == [
+        "coverage rho=0.4",
+        "coverage rho=0.7",
+        "fixed k=4",
+    ]
+    assert build_method(methods[3]).growth.steps == 3
+    with pytest.raises(InputError, match="compared with itself"):
+        composed("compare=[coverage,'coverage:selection.rho=0.7']")
+    with pytest.raises(ConfigCompositionException, match="nope"):
+        composed("compare=['coverage:selection.nope=1']")
+
+
+def test_a_rho_outside_its_interval_names_it() -> None:
+    for rho in ("0", "1.01", "-0.2"):
+        _, methods = composed("method=coverage", f"method.selection.rho={rho}")
+        with pytest.raises(InputError, match=r"rho.*seen: .*allowed"):
+            build_method(methods[0])
+
+
+def test_a_dotted_setting_is_changed_and_an_unknown_one_names_the_known() -> None:
+    _, (method,) = composed("method=best_fixed")
+    assert build_method(with_parameter(method, "selection.k", 5)).selection.k == 5
+    with pytest.raises(InputError, match=r"no such setting.*selection\.k"):
+        with_parameter(method, "selection.width", 5)
 
 
 def test_auto_becomes_the_engine_of_the_model() -> None:

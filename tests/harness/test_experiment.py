@@ -26,7 +26,7 @@ def test_a_run_directory_holds_what_the_design_says(bench: Bench) -> None:
         "result.json",
     }
     result = json.loads((path / "result.json").read_text())
-    assert (result["status"], result["schema_version"], result["requests_ok"]) == ("ok", 1, 4)
+    assert (result["status"], result["schema_version"], result["requests_ok"]) == ("ok", 2, 4)
     assert 0 < result["engine_ms"] <= result["wall_ms"]
     steps = pd.read_parquet(path / "steps.parquet")
     assert len(steps) == 16
@@ -92,7 +92,7 @@ def test_truncation_follows_the_rule_and_is_recorded(bench: Bench, rule: str, ke
 def test_a_cost_table_is_measured_once_and_used_again(bench: Bench) -> None:
     bench.run("method=evict")
     bench.run("method=evict", "seed=1")
-    bench.run("method=evict", "calibrate=true")
+    bench.run("method=evict", "method.scores=beta")
     assert bench.profiler.calls == 1
     bench.engine.device = "another processor"
     bench.run("method=evict", "seed=2")

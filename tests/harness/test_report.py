@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness import compare
-from harness.collect import Collection, collect
+from harness.collect import collect
+from harness.collection import Collection
 from harness.engines.base import Method, Request
 from harness.report.render import NO_DIFFERENCE, notes, print_summary, speedup_text
 from harness.report.tables import summary
@@ -96,6 +97,38 @@ def test_case_29_greedy_outputs_that_differ_are_counted(bench: Bench) -> None:
     assert any("3 greedy outputs differ" in line for line in notes(summary(data), data))
 
 
+def test_a_block_without_a_baseline_says_what_to_run(bench: Bench) -> None:
+    bench.run("method=evict", "compare=[eagle3]")
+    data = collect(bench.results)
+    (line,) = [line for line in notes(summary(data), data) if "no run of" in line]
+    assert "no run of plain decoding with the same settings" in line
+    assert "compare=[vanilla]" in line
+    assert "engine torch, T=0" in line
+
+
+def test_a_run_without_a_partner_is_named(bench: Bench) -> None:
+    bench.run("method=evict", "compare=[vanilla,eagle3]")
+    bench.run("method=evict", "benchmark.name=qa")
+    data = collect(bench.results)
+    lines = [line for line in notes(summary(data), data) if "to pair with" in line]
+    assert len(lines) == 2
+    assert all(line.endswith("to pair with: EVICT on qa.") for line in lines)
+
+
+def test_rows_of_two_machines_are_said_to_be_so(bench: Bench) -> None:
+    bench.run("method=vanilla")
+    bench.engine = FakeEngine(device="elsewhere")
+    bench.run("method=evict")
+    data = collect(bench.results)
+    assert any("2 machines" in line for line in notes(summary(data), data))
+
+
+def test_a_methods_remark_stands_under_the_table(bench: Bench) -> None:
+    bench.run("method=evict", "method.remark='kept for one request'")
+    data = collect(bench.results)
+    assert "EVICT: kept for one request." in notes(summary(data), data)
+
+
 def test_failed_requests_stay_out_and_are_named(bench: Bench) -> None:
     def fail(request: Request, method: Method) -> None:
         if request.prompt_id == "gsm8k-1" and method.name == "evict":
@@ -117,18 +150,18 @@ def test_unfinished_runs_are_counted_and_named(
     assert compare.main([str(bench.results)]) == 0
     printed = capsys.readouterr().out
     assert "no finished runs" in printed
-    assert path.name in printed
+    assert f"{path.name}: cut" in printed
 
 
 def test_the_printed_table_says_lab_model_and_scores(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bench.run("method=evict", "compare=[vanilla]", "calibrate=true")
+    bench.run("method=evict", "compare=[vanilla]", "method.scores=beta")
     data = collect(bench.results)
     print_summary(summary(data), data)
     printed = capsys.readouterr().out
     assert "lab model" in printed
-    assert "calibrated draft scores" in printed
+    assert "*: draft scores corrected" in printed
     assert "EVICT *" in printed
     assert "vs vanilla" in printed
     assert "time outside the engine" in printed

@@ -17,11 +17,12 @@ from evict.growth import FixedDepth
 from evict.selection import Full
 from harness.engines.base import Method, Request
 from harness.engines.torch.engine import TorchEngine
-from harness.profiling.calibration import brier_score, expected_calibration_error, fit_beta
+from harness.profiling.calibration import fit_beta, observe
 from harness.profiling.cost import build_table, profile, smooth_cost
 from harness.records import StepRecord
+from harness.reliability import brier_score, expected_calibration_error
 from harness.report.cost import cost_frame, cost_text
-from harness.report.figures import cost_curve, uniform_union
+from harness.report.figures import cost_curve
 from tests.support.checkpoints import write_pair
 
 SMALL = Method("full", "eagle3", FixedDepth(steps=2, topk=4), Full(), draft_tokens=8)
@@ -108,7 +109,8 @@ def test_beta_recovers_a_known_temperature(engine: TorchEngine) -> None:
             rows = list(zip(logits, chosen.flatten().tolist(), strict=True))
             observer.rows += rows  # type: ignore[attr-defined]
 
-    assert fit_beta(Scripted(), SMALL, [[1]], 0) == pytest.approx(1.8, abs=0.1)  # type: ignore[arg-type]
+    log = observe(Scripted(), SMALL, [[1]], 0, 0.0)  # type: ignore[arg-type]
+    assert fit_beta(log) == pytest.approx(1.8, abs=0.1)
 
 
 def test_calibration_scores_on_known_cases() -> None:
@@ -118,12 +120,6 @@ def test_calibration_scores_on_known_cases() -> None:
     assert expected_calibration_error(list(scores), list(calibrated)) < 0.02
     assert expected_calibration_error([0.9] * 10, [False] * 10) == pytest.approx(0.9)
     assert brier_score([1.0, 0.0], [True, False]) == 0.0
-
-
-def test_case_32_uniform_routing_reference() -> None:
-    tokens = np.array([1, 2, 4, 8, 16, 32, 60, 64])
-    expected = [8.0, 15.5, 29.12, 51.62, 82.42, 111.77, 125.34, 125.94]
-    assert np.allclose(uniform_union(128, 8, tokens), expected, atol=0.01)
 
 
 def test_cost_curve_writes_the_figure_and_its_numbers(measured: CostTable, tmp_path: Path) -> None:

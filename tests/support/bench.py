@@ -52,6 +52,7 @@ class Bench:
             f"calibration={warm}",
             f"results_dir={self.results}",
             "limit=null",
+            "machine=shared",
         ]
 
     def run(self, *overrides: str) -> Outcome:

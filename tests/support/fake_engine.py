@@ -29,6 +29,9 @@ class FakeEngine:
     prompts: list[str] = field(default_factory=list)
     costs: list[CostTable | None] = field(default_factory=list)
     closed: bool = False
+    forgotten: int = 0
+    timed: bool = True
+    own_costs: Sequence[CostTable] = ()
 
     def describe(self) -> EngineFacts:
         return EngineFacts(
@@ -111,6 +114,9 @@ class FakeEngine:
         self, method: Method, prompts: Sequence[Sequence[int]], steps: int
     ) -> list[StepRecord]:
         return [self._step(i, method) for i in range(steps)]
+
+    def forget(self) -> None:
+        self.forgotten += 1
 
     def close(self) -> None:
         self.closed = True

@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from evict.acceptance import Accepted, GeneratorChance, greedy, sampling
+from evict.calibration import ScoreMap
 from evict.cost import CostTable
 from evict.selection import Selector
 from evict.tree import DraftTree
@@ -19,6 +21,7 @@ from harness.engines.torch.layers import additive, causal
 from harness.engines.torch.proposer import Proposer
 from harness.engines.torch.qwen3_moe import Qwen3Moe, TargetOutput
 from harness.records import StepRecord
+from harness.trees import TreeRecord
 
 Clock = Callable[[], float]
 
@@ -86,9 +89,11 @@ class Decoder:
     generator: torch.Generator
     clock: Clock
     cost: CostTable | None = None
+    score_map: ScoreMap | None = None
     observer: Observer | None = None
     steps: list[StepRecord] = field(default_factory=list)
     union_layers: list[list[int]] = field(default_factory=list)
+    trees: list[TreeRecord] = field(default_factory=list)
 
     @torch.inference_mode()
     def prefill(self) -> float:
@@ -106,6 +111,7 @@ class Decoder:
         root = DraftTree.single(prompt[-1], device)
         first = self._accept(root, out.logits_TV).next_token
         self.output.commit([first])
+        self.proposer.start(prompt)
         self.proposer.extend(out.states_TF, [*prompt[1:], first])
         return (self.clock() - start) * 1e3
 
@@ -120,8 +126,10 @@ class Decoder:
     def _step(self, begin: float) -> float:
         tree, k = self._propose()
         drafted = self.clock()
-        out = self._verify(tree, k)
-        accepted = self._accept(tree, out.logits_TV)
+        recording = self.output.request.record_trees
+        out = self._verify(tree, tree.size if recording else k)
+        whole = self._whole_path(tree, out) if recording else []
+        accepted = self._accept(tree, out.logits_TV[:k])
         verified = self.clock()
         path = accepted.path
         tokens = [*tree.tokens_N[path].tolist()[1:], accepted.next_token]
@@ -131,6 +139,8 @@ class Decoder:
         context = self.cache.length
         self.cache.keep(path)
         committed = self.output.commit(tokens)
+        if recording:
+            self.trees.append(self._tree_record(tree, k, whole, committed, out))
         kept = self.clock()
         self.proposer.extend(out.states_TF[path], tokens)
         end = self.clock()
@@ -143,8 +153,35 @@ class Decoder:
         tree = self.proposer.propose(self.output.ids[-1], self.method)
         if self.selector is None:
             return tree, tree.size
-        self._expected_N = tree.expected()
+        mapped = self.score_map
+        self._expected_N = tree.expected() if mapped is None else mapped.expected(tree)
         return tree, int(self.selector(self._expected_N))
+
+    def _whole_path(self, tree: DraftTree, out: TargetOutput) -> list[int]:
+        """What would be accepted if all nodes were offered, by the same chances as the cut tree.
+
+        The generator is put back: both walks draw the same numbers up to where the cut one ends.
+        """
+        state = self.generator.get_state()
+        path = self._accept(tree, out.logits_TV).path
+        self.generator.set_state(state)
+        return path
+
+    def _tree_record(
+        self, tree: DraftTree, k: int, whole: list[int], committed: int, out: TargetOutput
+    ) -> TreeRecord:
+        experts = torch.stack(out.experts_L, dim=1).to(torch.int16)
+        return TreeRecord(
+            step=len(self.steps),
+            tokens=tree.tokens_N.cpu().numpy(),
+            parents=tree.parents_N.cpu().numpy(),
+            depths=tree.depths_N.cpu().numpy(),
+            scores=tree.scores_N.cpu().numpy().astype(np.float32),
+            path=tuple(whole),
+            verified=k,
+            committed=committed,
+            experts=experts.cpu().numpy(),
+        )
 
     def _verify(self, tree: DraftTree, k: int) -> TargetOutput:
         part = tree.prefix(k)
@@ -172,6 +209,7 @@ class Decoder:
         times: tuple[float, float, float, float, float],
     ) -> None:
         begin, drafted, verified, kept, end = times
+        union_L = self._union(out, k)
         expected = float(self._expected_N[k - 1]) if self.selector else 1.0
         self.steps.append(
             StepRecord(
@@ -189,10 +227,16 @@ class Decoder:
                 other_ms=(kept - verified) * 1e3,
                 total_ms=(end - begin) * 1e3,
                 context_len=context,
-                expert_union=sum(out.union_L) / len(out.union_L),
+                expert_union=sum(union_L) / len(union_L),
             )
         )
-        self.union_layers.append(out.union_L)
+        self.union_layers.append(union_L)
+
+    def _union(self, out: TargetOutput, k: int) -> list[int]:
+        """Distinct experts per layer of the k verified nodes."""
+        if not self.output.request.record_trees:
+            return out.union_L
+        return [len(experts_TK[:k].unique()) for experts_TK in out.experts_L]
 
     def _utility(self, expected: float, k: int) -> float | None:
         """U(k) = C_AR * S_k / C(k) (paper, eq. 9); None without a cost table."""

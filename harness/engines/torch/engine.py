@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
+from evict.calibration import ScoreMap
 from evict.cost import CostTable
 from evict.errors import InputError
 from harness.engines.base import EngineFacts, Message, Method, Observer, Request, RequestTrace
+from harness.engines.locate import locate
+from harness.engines.tokenizer import ChatTokenizer
 from harness.engines.torch.decode import Decoder, Output, make_clock
 from harness.engines.torch.eagle3 import Eagle3Head
-from harness.engines.torch.proposer import Eagle3Proposer, NoProposer, Proposer
+from harness.engines.torch.proposers import Proposers
 from harness.engines.torch.qwen3_moe import Qwen3Moe
-from harness.engines.torch.tokenizer import ChatTokenizer
-from harness.engines.torch.weights import locate
 from harness.identity import folder_hash
 from harness.machine import cpu_model, package_version
 from harness.records import StepRecord
@@ -26,6 +27,9 @@ WARMUP_STEPS = 2
 
 class TorchEngine:
     """Loads a Hugging Face target and a SpecForge head; fp32 or bf16, CPU or CUDA, batch 1."""
+
+    timed = True
+    own_costs: Sequence[CostTable] = ()
 
     def __init__(
         self,
@@ -57,10 +61,7 @@ class TorchEngine:
         self.cost: CostTable | None = None
         self.clock = make_clock(self.device)
         self._facts = self._read_facts()
-        self._proposers: dict[str, Callable[[Method, int], Proposer]] = {
-            "none": lambda method, slots: NoProposer(self.device),
-            "eagle3": self._eagle3,
-        }
+        self.proposers = Proposers(self.head, self.name, self.device)
 
     def describe(self) -> EngineFacts:
         """Resolved facts, read from the loaded networks."""
@@ -109,8 +110,11 @@ class TorchEngine:
     ) -> RequestTrace:
         """Decode one request with `method`; the same seed gives the same tokens."""
         decoder = self._decoder(request, method, seed, observer)
-        prefill_ms = decoder.prefill()
-        decode_ms = decoder.run()
+        try:
+            prefill_ms = decoder.prefill()
+            decode_ms = decoder.run()
+        finally:
+            decoder.proposer.finish()
         output = decoder.output
         return RequestTrace(
             output_ids=output.ids,
@@ -120,6 +124,7 @@ class TorchEngine:
             decode_ms=decode_ms,
             steps=decoder.steps,
             expert_union_layers=decoder.union_layers,
+            trees=decoder.trees,
         )
 
     def forced_step_times(
@@ -136,8 +141,13 @@ class TorchEngine:
             decoder = self._decoder(request, method, 0, None)
             decoder.prefill()
             decoder.run(share + WARMUP_STEPS)
+            decoder.proposer.finish()
             records += decoder.steps[WARMUP_STEPS:]
         return records
+
+    def forget(self) -> None:
+        """Drop the tries that live across requests."""
+        self.proposers.forget()
 
     def close(self) -> None:
         """Nothing outlives the object."""
@@ -151,18 +161,13 @@ class TorchEngine:
         longest = len(request.prompt_ids) + min(request.max_new_tokens, room)
         slots = longest + method.draft_tokens
         scratch = method.growth.capacity if method.growth else 0
-        make = self._proposers.get(method.drafter)
-        if make is None:
-            raise InputError(
-                "unknown drafter", seen=method.drafter, allowed=sorted(self._proposers)
-            )
         selector = None
         if method.selection is not None:
             bound = method.selection.bind(self.cost, method.draft_tokens)
             selector = bound.to(self.device)
         return Decoder(
             model=self.target,
-            proposer=make(method, slots + scratch),
+            proposer=self.proposers.make(method, slots + scratch, self.cost),
             method=method,
             selector=selector,
             output=Output(request, room, self._eos_ids(), self.decode),
@@ -170,8 +175,23 @@ class TorchEngine:
             generator=torch.Generator().manual_seed(seed),
             clock=self.clock,
             cost=self.cost,
+            score_map=self._score_map(method, request.temperature),
             observer=observer,
         )
+
+    def _score_map(self, method: Method, temperature: float) -> ScoreMap | None:
+        if method.scores == "verdict":
+            raise InputError(
+                f"method {method.name} selects by the target's verdict, known in hindsight only",
+                seen="engine=torch",
+                allowed="engine=replay",
+                hint="python run.py engine=replay engine.recording=RESULTS_DIR",
+            )
+        if method.scores != "isotonic":
+            return None
+        if self.cost is None:
+            raise InputError("isotonic scores without a cost table", hint="profile=auto")
+        return self.cost.score_map(temperature)
 
     def _check(self, request: Request) -> None:
         if not request.prompt_ids:
@@ -198,17 +218,6 @@ class TorchEngine:
         if self.cost is not None and method.needs_cost:
             facts = {**self.describe().fingerprint(), "growth": repr(method.growth)}
             self.cost.check(facts)
-
-    def _eagle3(self, method: Method, slots: int) -> Proposer:
-        if self.head is None:
-            raise InputError(
-                "the method drafts with an EAGLE-3 head but the model names none",
-                seen=self.name,
-                allowed="a model with `draft`",
-                hint="method=vanilla",
-            )
-        beta = self.cost.beta if method.calibrate and self.cost else 1.0
-        return Eagle3Proposer(self.head, slots, beta)
 
     def _eos_ids(self) -> frozenset[int]:
         return frozenset(self.target.config.eos_ids) | frozenset(self.tokenizer.eos_ids)

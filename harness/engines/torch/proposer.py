@@ -27,8 +27,16 @@ class Proposer(Protocol):
         """The full tree of `method.draft_tokens` nodes rooted at the last committed token."""
         ...
 
+    def start(self, prompt: Sequence[int]) -> None:
+        """Begin a request; called once, before the first `extend`."""
+        ...
+
     def extend(self, states_TF: Tensor, committed_T: Sequence[int]) -> None:
         """Take in the target's states at T positions and the token that follows each of them."""
+        ...
+
+    def finish(self) -> None:
+        """The request has ended."""
         ...
 
     def draft_rows(
@@ -45,6 +53,12 @@ class NoProposer:
 
     def __init__(self, device: str) -> None:
         self.device = device
+
+    def start(self, prompt: Sequence[int]) -> None:
+        """Nothing to prepare."""
+
+    def finish(self) -> None:
+        """Nothing to end."""
 
     def propose(self, root: int, method: Method) -> DraftTree:
         """A single node."""
@@ -70,6 +84,12 @@ class Eagle3Proposer:
         self.beta = beta
         self.cache = head.new_cache(slots)
         self._levels_alone: dict[int, Tensor] = {}
+
+    def start(self, prompt: Sequence[int]) -> None:
+        """The prompt comes with its states, by `extend`."""
+
+    def finish(self) -> None:
+        """The cache goes with the object."""
 
     def extend(self, states_TF: Tensor, committed_T: Sequence[int]) -> None:
         """Append T rows computed from true target states; the last one starts the next tree."""

@@ -1,0 +1,1 @@
+"""Evaluates methods on recorded trees, step by step, without running a model."""

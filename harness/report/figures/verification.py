@@ -1,0 +1,109 @@
+"""What is verified and what it costs, against the accepted length of a request (paper, fig. 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from harness.collection import Collection
+from harness.report.blocks import main_block, method_labels
+from harness.report.figures.arms import arms, each_setting, with_kinds
+from harness.report.figures.style import LOOKS, by_engine, legend_above, panels, settings, styled
+from harness.report.spec import Missing
+
+COMMAND = "python run.py +experiment=fig5"
+BIN = 0.5
+FEWEST_PROMPTS = 3
+KEY = ["run", "prompt_id", "turn", "repeat"]
+ROWS = (
+    ("verified", "verified nodes\nper step"),
+    ("experts_per_layer", "experts\nper layer"),
+    ("verify_ms", "verify latency\n(ms per step)"),
+)
+
+Choose = Callable[[Collection], pd.DataFrame]
+
+
+def compared(block: Collection) -> pd.DataFrame:
+    """The runs that the paper compares: the whole tree, and EVICT."""
+    return arms(block, ["full", "cost"])
+
+
+def drafting(block: Collection) -> pd.DataFrame:
+    """The runs of every method that drafts."""
+    runs = with_kinds(block.runs)
+    return runs[runs["kind"] != "plain"]
+
+
+def frame(data: Collection, choose: Choose = compared) -> pd.DataFrame:
+    """A row per engine, temperature, method and bin of width 0.5 of a request's own Mat.
+
+    A request's Mat: its committed decode tokens / steps. verified (nodes, root included),
+    experts_per_layer, verify_ms: means over the bin's requests of their mean step. requests,
+    prompts: how many are in the bin; with fewer than 3 prompts it is not `drawn`.
+    """
+
+    def one(data: Collection, engine: str, temperature: float) -> pd.DataFrame:
+        block = main_block(data, engine, temperature)
+        return _binned(block, choose(block))
+
+    return each_setting(data, one, COMMAND)
+
+
+def _binned(block: Collection, runs: pd.DataFrame) -> pd.DataFrame:
+    labels = method_labels(block.runs)
+    named = runs.assign(method_label=[labels[str(key)] for key in runs["method_hash"]])
+    steps = block.steps.assign(expert_union=pd.to_numeric(block.steps["expert_union"]))
+    steps = steps.merge(named[["run", "method_label", "kind", "rank"]], on="run")
+    method = ["rank", "method_label", "kind"]
+    requests = steps.groupby([*method, *KEY], as_index=False).agg(
+        mat=("committed", "mean"),
+        verified=("verified", "mean"),
+        experts_per_layer=("expert_union", "mean"),
+        verify_ms=("verify_ms", "mean"),
+    )
+    requests["mat_low"] = np.floor(requests["mat"] / BIN) * BIN
+    found = requests.groupby([*method, "mat_low"], as_index=False).agg(
+        requests=("mat", "size"),
+        prompts=("prompt_id", "nunique"),
+        mat=("mat", "mean"),
+        **{name: (name, "mean") for name, _ in ROWS},
+    )
+    drawn = found["prompts"] >= FEWEST_PROMPTS
+    if not drawn.any():
+        raise Missing(f"no bin of Mat with {FEWEST_PROMPTS} prompts; run: {COMMAND} limit=null")
+    return found.assign(drawn=drawn)
+
+
+@styled
+def draw(frame: pd.DataFrame) -> Figure:
+    """Three rows of panels per engine, a column per temperature; only bins that are `drawn`."""
+    engines = by_engine(frame)
+    columns = frame["temperature"].nunique()
+    size = len(ROWS) * len(engines), columns
+    figure, axes = panels(*size, 0.5 + 3.8 * len(engines), sharex=True, sharey="row")
+    for i, (engine, rows) in enumerate(engines):
+        _draw_engine(axes[len(ROWS) * i :][: len(ROWS)], engine, rows)
+    figure.supxlabel("Mat of the request (committed tokens per step)", fontsize=8)
+    figure.align_ylabels(axes[:, 0])
+    legend_above(figure, axes[0, 0], 3)
+    return figure
+
+
+def _draw_engine(axes: np.ndarray, engine: str, frame: pd.DataFrame) -> None:
+    found = list(settings(frame))
+    for column, (label, _, rows) in zip(axes.T, found, strict=False):
+        column[0].set_title(f"{engine}, {label}" if engine else label)
+        for axis, (quantity, _) in zip(column, ROWS, strict=True):
+            for (_, name, kind), arm in rows.groupby(["rank", "method_label", "kind"]):
+                seen = arm[arm["drawn"]]
+                centres = seen["mat_low"] + BIN / 2
+                axis.plot(centres, seen[quantity], label=name, **LOOKS[str(kind)].curve)
+    for axis in axes[:, len(found) :].flat:
+        axis.set_visible(False)
+    for axis, (_, label) in zip(axes[:, 0], ROWS, strict=True):
+        axis.set_ylabel(label)
+        axis.set_ylim(0, 1.08 * axis.get_ylim()[1])

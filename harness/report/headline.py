@@ -1,0 +1,126 @@
+"""What was found, in sentences: speedups with intervals, and whether the expected shape holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from harness.collection import Collection
+from harness.report.figures.arms import with_kinds
+from harness.report.layout import missing
+from harness.report.tables.each import AVERAGE, KEY
+from harness.report.words import NO_DIFFERENCE, benchmark
+
+Frames = Mapping[str, pd.DataFrame]
+BASELINES = ("full", "plain", "tuned")
+RIVALS = ("coverage", "depth")
+REGRET_LIMIT = 0.15
+
+
+def headline(data: Collection, frames: Frames) -> list[str]:
+    """Sentences about EVICT, one group per engine and temperature; empty without the tables."""
+    kinds = _kinds(data)
+    lines: list[str] = []
+    if "table1_speedup" in frames:
+        lines += _speedups(frames["table1_speedup"].merge(kinds, on="method_label"))
+    if "table1" in frames:
+        lines += _fastest(frames["table1"].merge(kinds, on="method_label"))
+    if "regret" in frames:
+        lines += _regrets(frames["regret"].merge(kinds, on="method_label"))
+    if "replay_check" in frames:
+        lines.append(_replay(frames["replay_check"]))
+    return lines
+
+
+def _kinds(data: Collection) -> pd.DataFrame:
+    """method_label, kind: what a method does, read from its settings."""
+    found = with_kinds(data.runs)[["method_label", "kind"]]
+    return found.drop_duplicates("method_label")
+
+
+def _place(row: Mapping[Any, Any]) -> str:
+    return f"engine {row['engine']}, T={row['temperature']:g}"
+
+
+def _speedups(frame: pd.DataFrame) -> list[str]:
+    ours = frame[frame["kind"] == "cost"]
+    lines = []
+    for _, block in ours.groupby(KEY, sort=True):
+        several = block["benchmark"].nunique() > 1
+        rows = block[block["benchmark"] == "all"] if several else block
+        order = rows.set_index("role").reindex(BASELINES).dropna(subset="ratio")
+        for row in order.to_dict("records"):
+            lines.append(_speedup(row))
+    return lines
+
+
+def _speedup(row: Mapping[Any, Any]) -> str:
+    who, against = f"{_place(row)}: {row['method_label']}", row["against"]
+    if missing(row["low"]) or missing(row["high"]):
+        return f"{who} / {against}: {row['ratio']:.2f}x from one prompt, no interval."
+    basis = f"95 % interval {row['low']:.2f} to {row['high']:.2f}, {row['prompts']:.0f} prompts"
+    if row["low"] <= 1.0 <= row["high"]:
+        return f"{who} / {against}: {NO_DIFFERENCE} ({basis}, paired)."
+    word = "faster" if row["ratio"] > 1 else "slower"
+    return f"{who} is {word} than {against}: {row['ratio']:.2f}x ({basis}, paired)."
+
+
+def _fastest(frame: pd.DataFrame) -> list[str]:
+    """In how many cells EVICT is the fastest, where not, and which rival is not below it."""
+    lines = []
+    for _, block in frame.groupby(KEY, sort=True):
+        single = block[block["benchmark"] != AVERAGE].dropna(subset="tokens_per_s")
+        ours = single[single["kind"] == "cost"].drop_duplicates("benchmark")
+        if ours.empty:
+            continue
+        best = single.loc[single.groupby("benchmark")["tokens_per_s"].idxmax()]
+        lost = [
+            f"{benchmark(row['benchmark'])} ({row['method_label']})"
+            for row in best[best["benchmark"].isin(set(ours["benchmark"]))].to_dict("records")
+            if row["kind"] != "cost"
+        ]
+        first = ours.iloc[0].to_dict()
+        text = f"{_place(first)}: {first['method_label']} has the highest pooled speed on "
+        text += f"{len(ours) - len(lost)} of {len(ours)} benchmarks"
+        lines.append(text + (f"; not on {', '.join(lost)}." if lost else "."))
+        lines += _rivals(block, first)
+    return lines
+
+
+def _rivals(block: pd.DataFrame, ours: Mapping[Any, Any]) -> list[str]:
+    averages = block[block["benchmark"] == AVERAGE].dropna(subset="tokens_per_s")
+    own = averages[averages["kind"] == "cost"]
+    rivals = averages[averages["kind"].isin(RIVALS)]
+    if own.empty or rivals.empty:
+        return []
+    limit = float(own["tokens_per_s"].iloc[0])
+    above = rivals[rivals["tokens_per_s"] >= limit]
+    names = ", ".join(f"{r.method_label} ({r.tokens_per_s:.1f} tok/s)" for r in above.itertuples())
+    said = f"not below it: {names}" if names else "all below it"
+    return [
+        f"{_place(ours)}: cost-blind truncation ({len(rivals)} variants) against "
+        f"{ours['method_label']} at {limit:.1f} tok/s on average: {said}."
+    ]
+
+
+def _regrets(frame: pd.DataFrame) -> list[str]:
+    ours = frame[frame["kind"] == "cost"]
+    several = ours["benchmark"].nunique() > 1
+    rows = ours[ours["benchmark"] == "all"] if several else ours
+    return [
+        f"On recorded trees at T={row['temperature']:g}, {row['method_label']} leaves "
+        f"{100 * row['regret']:.1f} % of the best rate that any choice of verify lengths could "
+        f"reach in hindsight (predicted from the cost table; {row['steps']} steps; expected at "
+        f"most {100 * REGRET_LIMIT:.0f} %)."
+        for row in rows.to_dict("records")
+    ]
+
+
+def _replay(frame: pd.DataFrame) -> str:
+    steps = int(frame["steps"].sum())
+    differ = int(
+        frame[["k_differ", "accepted_differ", "committed_differ", "unmatched"]].sum().sum()
+    )
+    return f"Replay of the live policy on its own trees: {differ} differences in {steps} steps."

@@ -1,0 +1,70 @@
+"""Speed and step measures of the pooled runs of one method in one block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from harness.collection import Collection
+
+STAGES = ("draft", "verify", "extend", "other")
+
+
+def good_requests(data: Collection, runs: pd.DataFrame) -> pd.DataFrame:
+    """Requests of these runs that ended without an error."""
+    rows = data.requests[data.requests["run"].isin(set(runs["run"]))]
+    return rows[rows["error_class"].isna()]
+
+
+def own_steps(data: Collection, runs: pd.DataFrame) -> pd.DataFrame:
+    """Steps of these runs."""
+    return data.steps[data.steps["run"].isin(set(runs["run"]))] if len(data.steps) else data.steps
+
+
+def speed(data: Collection, runs: pd.DataFrame) -> dict[str, Any]:
+    """decode_tokens_per_s, e2e_tokens_per_s and the number of good requests behind them.
+
+    None where trees were recorded, or where the runs were made on different machines.
+    """
+    rows = good_requests(data, runs)
+    tokens = pd.to_numeric(rows["decode_tokens"]).sum()
+    decode_ms, prefill_ms = rows["decode_ms"].sum(), rows["prefill_ms"].sum()
+    comparable = is_speed(runs)
+    end_to_end = ratio(1e3 * (tokens + len(rows)), decode_ms + prefill_ms)
+    return {
+        "requests": len(rows),
+        "decode_tokens_per_s": ratio(1e3 * tokens, decode_ms) if comparable else None,
+        "e2e_tokens_per_s": end_to_end if comparable else None,
+    }
+
+
+def is_speed(runs: pd.DataFrame) -> bool:
+    """Whether the times of these runs may be pooled and called a speed."""
+    machines = runs["machine_hash"]
+    return bool(machines.notna().all() and machines.nunique() == 1 and not runs["recorded"].any())
+
+
+def step_means(data: Collection, runs: pd.DataFrame) -> dict[str, Any]:
+    """steps, mat, mean_k, experts_per_layer and each stage's share of the step time.
+
+    Means over steps; None where there is no step, or no time (recorded runs: no share).
+    """
+    steps = own_steps(data, runs)
+    if steps.empty:
+        names = ("mat", "mean_k", "experts_per_layer", *(f"{stage}_share" for stage in STAGES))
+        return {"steps": 0, **dict.fromkeys(names)}
+    total = 0.0 if runs["recorded"].any() else float(steps["total_ms"].sum())
+    union = pd.to_numeric(steps["expert_union"]).dropna()
+    return {
+        "steps": len(steps),
+        "mat": ratio(steps["committed"].sum(), len(steps)),
+        "mean_k": float(steps["verified"].mean()),
+        "experts_per_layer": float(union.mean()) if len(union) else None,
+        **{f"{stage}_share": ratio(steps[f"{stage}_ms"].sum(), total) for stage in STAGES},
+    }
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """part / whole; None for nothing to divide by."""
+    return float(part) / float(whole) if whole else None

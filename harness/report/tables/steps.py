@@ -1,0 +1,140 @@
+"""What happens inside a step: acceptance by position, shares, and what truncation saves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from harness.collection import Collection
+from harness.counting import Shares, acceptance_histogram, position_rates
+from harness.report.blocks import method_labels
+from harness.report.published import paper_reductions
+from harness.report.spec import Missing
+from harness.report.tables.each import KEY, METHOD, each_block
+from harness.report.tables.measures import STAGES, own_steps, ratio, step_means
+from harness.report.tables.summary import OVERALL, in_order, scopes
+
+MEASURES = {
+    "verified_tokens": "verified",
+    "active_experts": "expert_union",
+    "verify_latency": "verify_ms",
+}
+
+
+def acceptance(data: Collection) -> pd.DataFrame:
+    """A row per engine, temperature, drafting method and number of accepted drafts, 0 included.
+
+    steps, share: steps that accept exactly so many. marginal: share that accept at least so many;
+    conditional: share of those accepting one less. length: tokens per step, 1 + sum of marginal.
+    """
+    return each_block(data, _acceptance)
+
+
+def _acceptance(block: Collection) -> pd.DataFrame:
+    rows: list[dict[str, Any]] = []
+    for own, names in _drafting(block, [list(set(block.runs["benchmark"]))]):
+        histogram = acceptance_histogram(int(n) for n in own_steps(block, own)["accepted"])
+        rates, steps = position_rates(histogram), sum(histogram.values())
+        marginal, conditional = [1.0, *rates.marginal], [None, *rates.conditional]
+        for accepted in range(len(marginal)):
+            count = histogram.get(accepted, 0)
+            rows.append(
+                names
+                | {
+                    "accepted": accepted,
+                    "steps": count,
+                    "share": count / steps,
+                    "marginal": marginal[accepted],
+                    "conditional": conditional[accepted],
+                    "length": rates.length,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def shares(data: Collection) -> pd.DataFrame:
+    """Per step means and shares of every drafting method, per benchmark and over all.
+
+    drafted, accepted count draft nodes; verified counts the root as well (k); committed counts
+    tokens. accepted_per_drafted, accepted_per_verified and kept_share leave the root out.
+    """
+    return each_block(data, _shares)
+
+
+def _shares(block: Collection) -> pd.DataFrame:
+    rows = []
+    for own, names in _drafting(block, scopes(block.runs)):
+        steps = own_steps(block, own)
+        found = Shares(
+            drafted=int(steps["drafted"].sum()),
+            verified=int(steps["verified"].sum()) - len(steps),
+            accepted=int(steps["accepted"].sum()),
+            steps=len(steps),
+            committed=int(steps["committed"].sum()),
+        )
+        means = {name: float(steps[name].mean()) for name in ("drafted", "verified", "accepted")}
+        rows.append(
+            names
+            | means
+            | {"committed": found.tau, "accepted_per_drafted": found.accepted_per_drafted}
+            | {"accepted_per_verified": found.accepted_per_verified}
+            | {"kept_share": found.kept_share}
+            | _times(block, own)
+        )
+    return pd.DataFrame(rows)
+
+
+def _times(block: Collection, runs: pd.DataFrame) -> dict[str, Any]:
+    means = step_means(block, runs)
+    names = ("experts_per_layer", *(f"{stage}_share" for stage in STAGES))
+    return {name: means[name] for name in names}
+
+
+def reductions(data: Collection) -> pd.DataFrame:
+    """What each method saves per step against the full tree: 1 - its mean / the full tree's mean.
+
+    A row per engine, temperature, method, benchmark and measure (verified tokens, root included;
+    active experts per layer; verify latency in ms). paper: the paper's claim for the method.
+    """
+    found = each_block(data, _reductions).merge(
+        paper_reductions(), on=["method", "measure"], how="left"
+    )
+    if found.empty:
+        raise Missing("no full-tree run to compare with; run: python run.py +experiment=table1")
+    return found
+
+
+def _reductions(block: Collection) -> pd.DataFrame:
+    rows = []
+    full = block.runs[block.runs["baseline"] == "full"]
+    for own, names in _drafting(block, scopes(block.runs)):
+        base = own_steps(block, full[full["benchmark"].isin(set(own["benchmark"]))])
+        steps = own_steps(block, own)
+        if names["baseline"] == "full" or base.empty:
+            continue
+        for measure, column in MEASURES.items():
+            mean, full_mean = (pd.to_numeric(one[column]).mean() for one in (steps, base))
+            saved = ratio(full_mean - mean, full_mean)
+            rows.append(
+                names | {"measure": measure, "mean": mean, "full": full_mean, "saved": saved}
+            )
+    return pd.DataFrame(rows)
+
+
+def _drafting(
+    block: Collection, where: list[list[str]]
+) -> list[tuple[pd.DataFrame, dict[str, Any]]]:
+    """The runs of every drafting method in each scope of benchmarks, with its identity."""
+    runs, labels = in_order(block.runs), method_labels(block.runs)
+    runs = runs[runs["baseline"] != "plain"]
+    found = []
+    for scope in where:
+        for method, own in runs[runs["benchmark"].isin(scope)].groupby("method_hash", sort=False):
+            if own_steps(block, own).empty:
+                continue
+            names = {name: own.iloc[0][name] for name in (*KEY, *METHOD)}
+            names |= {"method_label": labels[str(method)]}
+            names |= {"benchmark": scope[0] if len(scope) == 1 else OVERALL}
+            found.append((own, names))
+    return found
