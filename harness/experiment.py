@@ -21,7 +21,7 @@ from harness.exclusive import machine_lock
 from harness.measure import Lane, Meter
 from harness.plan import Cell, Group, Plan, cell_config, make_plan
 from harness.preparation import Setup
-from harness.progress import Bar, bar
+from harness.progress import REPLAYED, Bar, bar
 from harness.provenance import collect_provenance
 from harness.records import RunResult
 from harness.store import RunDirectory
@@ -85,7 +85,7 @@ def run(
         outcome.skipped = [path for path in outcome.runs if path not in pending]
         if not pending:
             return outcome
-    total = generations(config, plan) if measuring else 0
+    total = generations(config, plan) if measuring else 0.0
     with machine_lock(config.machine), shared_or_own(shared_bar, total) as progress:
         engine = open_engine()
         try:
@@ -109,9 +109,10 @@ def shared_or_own(shared: Bar | None, total: int) -> Iterator[Bar]:
         yield own
 
 
-def generations(config: RunConfig, plan: Plan) -> int:
-    """How many generations are still to be made."""
-    return sum(
+def generations(config: RunConfig, plan: Plan) -> float:
+    """How many generations are still to be made; replayed ones count little."""
+    weight = 1.0 if config.engine.get("runs_model", True) else REPLAYED
+    return weight * sum(
         sum(len(prompt.turns) for prompt in group.prompts) * config.repeats * len(group.pending)
         for group in plan.groups
     )

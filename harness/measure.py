@@ -14,7 +14,7 @@ from harness.config import RunConfig
 from harness.engines.base import Engine, EngineFacts, Message, Method, Request, RequestTrace
 from harness.expert_union import check_union
 from harness.fitting import fit
-from harness.progress import Bar
+from harness.progress import REPLAYED, Bar
 from harness.records import RequestRecord
 from harness.store import RunDirectory
 
@@ -90,7 +90,7 @@ class Meter:
         now = time.perf_counter()
         record.wall_ms, self.mark = (now - self.mark) * 1e3, now
         run.append(record, *((trace.steps, trace.trees) if trace else ([], [])))
-        self.progress.advance(run.path.name)
+        self.progress.advance(run.path.name, 1.0 if self.engine.timed else REPLAYED)
 
     def _generate(
         self, lane: Lane, run: RunDirectory, prompt: Prompt, record: RequestRecord

@@ -19,34 +19,36 @@ from rich.progress import (
 )
 
 LINES = 20
+REPLAYED = 0.02  # a generation that runs no model, in generations that do
 
 
 @dataclass
 class Bar:
     """Counts generations; redrawn only when told, so that no thread disturbs what is measured.
 
-    total: generations planned. spoken: print a line at every LINES-th part, for logs.
+    total: generations planned, one that runs no model counting REPLAYED. spoken: print a line at
+    every LINES-th part, for logs.
     """
 
     progress: Progress
     task: TaskID
-    total: int
+    total: float
     spoken: bool = False
-    done: int = 0
+    done: float = 0.0
     measuring_s: float = 0.0
     begin: float = field(default_factory=time.monotonic)
     _last: float = field(default_factory=time.monotonic)
 
-    def advance(self, what: str) -> None:
+    def advance(self, what: str, weight: float = 1.0) -> None:
         """Count one generation."""
-        now = time.monotonic()
+        now, before = time.monotonic(), self.done
         self.measuring_s += now - self._last
-        self._last, self.done = now, self.done + 1
-        self.progress.update(self.task, advance=1, description=what, whole=self.estimate())
+        self._last, self.done = now, before + weight
+        self.progress.update(self.task, advance=weight, description=what, whole=self.estimate())
         self.progress.refresh()
-        if self.spoken and self.done * LINES // self.total > (self.done - 1) * LINES // self.total:
-            share = self.done / self.total
-            print(f"{share:4.0%} of {self.total}, {self.estimate()}: {what}", file=sys.stderr)
+        if self.spoken and self.done * LINES // self.total > before * LINES // self.total:
+            share = min(1.0, self.done / self.total)
+            print(f"{share:4.0%}, {self.estimate()}: {what}", file=sys.stderr, flush=True)
 
     def stage(self, what: str, share: float) -> None:
         """Show how far a step that is no generation has come, 0..1."""
@@ -57,12 +59,12 @@ class Bar:
     def estimate(self) -> str:
         """What the whole is likely to take, from the generations so far."""
         elapsed = time.monotonic() - self.begin
-        left = self.measuring_s / max(1, self.done) * (self.total - self.done)
+        left = self.measuring_s / max(1.0, self.done) * max(0.0, self.total - self.done)
         return f"about {(elapsed + left) / 60:.0f} min in all, {left / 60:.0f} left"
 
 
 @contextmanager
-def bar(total: int, spoken: bool = False) -> Iterator[Bar]:
+def bar(total: float, spoken: bool = False) -> Iterator[Bar]:
     """A bar over `total` generations, gone when it is left."""
     console = Console(stderr=True)
     columns = (

@@ -31,7 +31,7 @@ def run_stages(
     return outcomes
 
 
-def _pending(stage: Stage) -> int:
+def _pending(stage: Stage) -> float:
     """Generations still to be made."""
     if "only" in (stage.config.profile, stage.config.tune):
         return 0

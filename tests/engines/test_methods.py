@@ -15,8 +15,8 @@ from evict.errors import InputError
 from harness.benchmarks import read_jsonl
 from harness.engines.base import Method, Request, RequestTrace
 from harness.engines.torch.engine import TorchEngine
-from harness.profiling.cost import fingerprint, profile
-from tests.engines.methods import method, names
+from harness.profiling.cost import fingerprint
+from tests.engines.methods import method, names, priced
 
 ROOT = Path(__file__).resolve().parents[2]
 SETS = ("alpaca", "gsm8k", "humaneval", "qa", "mt_bench", "cnn_dm")
@@ -30,9 +30,9 @@ def prompts(lab: TorchEngine) -> list[list[int]]:
 
 
 @pytest.fixture(scope="module")
-def priced(lab: TorchEngine, prompts: list[list[int]]) -> TorchEngine:
-    """The engine with a table measured for the common growth, score maps included."""
-    lab.set_cost(profile(lab, method("evict"), prompts[:2], 0))
+def table(lab: TorchEngine) -> TorchEngine:
+    """The engine with a cost table for the common growth, score maps included."""
+    lab.set_cost(priced(lab))
     return lab
 
 
@@ -45,11 +45,11 @@ def run(engine: TorchEngine, one: Method, ids: list[int], **settings: float) -> 
 
 @pytest.mark.parametrize("name", names())
 def test_greedy_output_is_plain_decoding(
-    priced: TorchEngine, prompts: list[list[int]], name: str
+    table: TorchEngine, prompts: list[list[int]], name: str
 ) -> None:
     for ids in prompts:
-        plain = run(priced, method("vanilla"), ids)
-        assert run(priced, method(name), ids).output_ids == plain.output_ids
+        plain = run(table, method("vanilla"), ids)
+        assert run(table, method(name), ids).output_ids == plain.output_ids
 
 
 def test_a_trie_that_outlives_requests_drafts_better_and_stays_lossless(
@@ -124,9 +124,9 @@ def test_scores_that_need_a_map_or_the_verdict_say_so(
 ) -> None:
     with pytest.raises(InputError, match="hindsight"):
         run(lab, replace(method("evict"), scores="verdict"), prompts[0])
-    table = CostTable((5.0,) * 32, 4.0, (0.1,) * 32, 1.0, fingerprint(lab, method("evict")))
+    bare = CostTable((5.0,) * 32, 4.0, (0.1,) * 32, 1.0, fingerprint(lab, method("evict")))
     before = lab.cost
-    lab.set_cost(table)
+    lab.set_cost(bare)
     try:
         with pytest.raises(InputError, match="no score map"):
             run(lab, method("evict_calibrated"), prompts[0])
@@ -171,20 +171,20 @@ def holm(p_values: dict[str, float]) -> list[str]:
 
 @pytest.mark.slow
 def test_sampled_tokens_have_the_distribution_of_plain_decoding(
-    priced: TorchEngine, prompts: list[list[int]], monkeypatch: pytest.MonkeyPatch
+    table: TorchEngine, prompts: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """About 25 minutes on one core. Prints each method's smallest p; the faulty rule must fail."""
     ids = min(prompts, key=len)
-    plain = samples(priced, method("vanilla"), ids, SAMPLES, 0)
+    plain = samples(table, method("vanilla"), ids, SAMPLES, 0)
     p_values: dict[str, float] = {}
     for index, name in enumerate(name for name in names() if name != "vanilla"):
-        found = samples(priced, method(name), ids, SAMPLES, (index + 1) * SAMPLES)
+        found = samples(table, method(name), ids, SAMPLES, (index + 1) * SAMPLES)
         pairs = zip(plain, found, strict=True)
         own = {f"{name}@{place + 1}": p_value(*pair) for place, pair in enumerate(pairs)}
         print(f"{name}: smallest p {min(own.values()):.3f}", flush=True)
         p_values |= own
     assert holm(p_values) == []
     monkeypatch.setattr(acceptance, "_normalised", lambda p_V: p_V)
-    faulty = samples(priced, method("eagle3"), ids, SAMPLES, 10**6)
+    faulty = samples(table, method("eagle3"), ids, SAMPLES, 10**6)
     pairs = zip(plain, faulty, strict=True)
     assert holm({str(place): p_value(*pair) for place, pair in enumerate(pairs)})

@@ -9,8 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evict.calibration import ScoreMap
-from evict.cost import CostTable
 from evict.errors import InputError
 from harness.collect import collect
 from harness.collection import Collection
@@ -18,9 +16,9 @@ from harness.compose import engine_opener
 from harness.engines.base import Method, Request
 from harness.engines.torch.engine import TorchEngine
 from harness.experiment import run
-from harness.profiling.cost import fingerprint, profile
+from harness.profiling.cost import profile
 from harness.trees import TreeRecord
-from tests.engines.methods import method
+from tests.engines.methods import method, priced
 from tests.support.bench import composed
 from tests.support.bench import rows as rows_of
 
@@ -59,20 +57,6 @@ def results(lab: TorchEngine, tmp_path_factory: pytest.TempPathFactory) -> Path:
         run_here(folder, "+experiment=trees", temperature)
         run_here(folder, "+experiment=replay", temperature, f"compare={POLICIES}")
     return folder
-
-
-def priced(lab: TorchEngine) -> CostTable:
-    """Plausible costs and score maps under this engine's fingerprint: nothing is timed here."""
-    uniform = np.random.default_rng(0)
-    scores = uniform.random(4000)
-    maps = ScoreMap.fit(scores, uniform.integers(1, 5, 4000), uniform.random(4000) < scores**0.7)
-    return CostTable(
-        step_ms=tuple(6.0 + 0.35 * k for k in range(1, 33)),
-        ar_ms=4.0,
-        spread_ms=(0.1,) * 32,
-        fingerprint=fingerprint(lab, method("evict")),
-        score_maps={"0": maps, "1": maps},
-    )
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,12 +8,16 @@ from pathlib import Path
 import pytest
 
 from harness.config import ROOT
+from harness.exclusive import machine_lock
 
 
-def command(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+def command(
+    *arguments: str, cwd: Path = ROOT, **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(ROOT / "run.py"), *arguments],
         cwd=cwd,
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         timeout=120,
@@ -64,3 +69,29 @@ def test_a_sweep_goes_on_after_a_bad_job_and_names_it(tmp_path: Path) -> None:
     assert "2 of 2 jobs failed" in done.stderr
     assert f"profile=rarely results_dir={tmp_path}/r: InputError" in done.stderr
     assert [entry.name for entry in tmp_path.iterdir()] == ["r"]
+
+
+def test_jobs_of_a_launcher_refuse_a_machine_in_use_and_their_failure_is_the_commands(
+    tmp_path: Path,
+) -> None:
+    with machine_lock("exclusive", tmp_path):
+        done = command(
+            "-m",
+            "+cluster=local",
+            "hydra.launcher.n_jobs=2",
+            "method=vanilla,eagle3",
+            "benchmark=qa",
+            "limit=1",
+            f"results_dir={tmp_path / 'results'}",
+            TMPDIR=str(tmp_path),
+        )
+    assert done.returncode != 0
+    assert "another timing run is using this machine" in done.stderr
+    assert "machine=wait" in done.stderr
+    assert not list((tmp_path / "results").glob("*/*/requests.jsonl"))
+
+
+def test_a_slurm_preset_asks_for_what_the_model_needs() -> None:
+    done = command("+cluster=slurm", "model=qwen3_235b", "--cfg", "hydra", "--resolve")
+    assert "SlurmLauncher" in done.stdout
+    assert "gpus_per_node: 8" in done.stdout

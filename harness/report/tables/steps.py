@@ -25,8 +25,9 @@ MEASURES = {
 def acceptance(data: Collection) -> pd.DataFrame:
     """A row per engine, temperature, drafting method and number of accepted drafts, 0 included.
 
-    steps, share: steps that accept exactly so many. marginal: share that accept at least so many;
-    conditional: share of those accepting one less. length: tokens per step, 1 + sum of marginal.
+    steps, share: steps that accept exactly so many, as far as a stop rule let them reach the user.
+    marginal: share that accept at least so many; conditional: share of those accepting one less.
+    length: tokens per step, 1 + sum of marginal, hence exactly Mat.
     """
     return each_block(data, _acceptance)
 
@@ -34,7 +35,8 @@ def acceptance(data: Collection) -> pd.DataFrame:
 def _acceptance(block: Collection) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for own, names in _drafting(block, [list(set(block.runs["benchmark"]))]):
-        histogram = acceptance_histogram(int(n) for n in own_steps(block, own)["accepted"])
+        kept = own_steps(block, own)["committed"] - 1  # a stop rule may cut what was accepted
+        histogram = acceptance_histogram(int(n) for n in kept)
         rates, steps = position_rates(histogram), sum(histogram.values())
         marginal, conditional = [1.0, *rates.marginal], [None, *rates.conditional]
         for accepted in range(len(marginal)):
