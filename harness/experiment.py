@@ -100,7 +100,7 @@ def run(
 
 
 @contextmanager
-def shared_or_own(shared: Bar | None, total: int) -> Iterator[Bar]:
+def shared_or_own(shared: Bar | None, total: float) -> Iterator[Bar]:
     """The bar that runs in a row share, or one for this run alone."""
     if shared is not None:
         yield shared

@@ -20,9 +20,11 @@
 
 # %%
 import os
+from io import BytesIO
 from pathlib import Path
 
 import pandas as pd
+from IPython.display import Image
 
 from harness.collect import collect
 from harness.report.figures import FIGURES
@@ -43,10 +45,11 @@ def table(name: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=heads)
 
 
-def figure(name: str) -> object:
+def figure(name: str) -> Image:
     """A figure of the report."""
-    spec = FIGURES[name]
-    return spec.draw(spec.frame(data))
+    spec, picture = FIGURES[name], BytesIO()
+    spec.draw(spec.frame(data)).savefig(picture, format="png", dpi=150)
+    return Image(picture.getvalue())
 
 
 # %% [markdown]

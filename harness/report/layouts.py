@@ -31,6 +31,7 @@ from harness.report.cells import (
     union_columns,
 )
 from harness.report.layout import Column, Heads, Layout, Rows, as_they_are, number, percent
+from harness.report.published import PAPER_BASELINES
 from harness.report.words import marked, ratio_text
 
 
@@ -51,7 +52,7 @@ LAYOUTS: dict[str, Layout] = {
     ),
     "table1_paper": crossed(
         *PER_METHOD,
-        plain("over", "against"),
+        Column("over", lambda row: PAPER_BASELINES[row["against"]]),
         cell=beside_paper,
     ),
     "mat": crossed(*PER_METHOD, cell=mat),

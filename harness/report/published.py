@@ -17,6 +17,7 @@ LABELS = {
     "qwen3_235b": "Qwen3-235B-A22B",
 }
 CLAIM_METHOD = "evict"
+PAPER_BASELINES = {"vanilla": "vanilla", "eagle3": "EAGLE-3"}  # by the name in its CSV
 
 
 @cache
@@ -48,7 +49,7 @@ def paper_speedups(model: str) -> pd.DataFrame:
     speeds = speeds[speeds["model"] == paper_model(model)]
     keys = ["temperature", "benchmark"]
     frames = []
-    for against in ("vanilla", "eagle3"):
+    for against in PAPER_BASELINES:
         base = speeds.loc[speeds["method"] == against, [*keys, "tokens_per_s"]]
         both = speeds.merge(base, on=keys, suffixes=("", "_base"))
         ratio = both["tokens_per_s"] / both["tokens_per_s_base"]

@@ -199,7 +199,7 @@ def test_mat_counts_committed_tokens_per_step(data: Collection) -> None:
 
 def test_acceptance_rates_follow_from_the_steps(data: Collection) -> None:
     frame = TABLES["acceptance"].build(data)
-    own = data.steps[data.steps["run"].isin(runs_of(data, "paper", "evict"))]["accepted"]
+    own = data.steps[data.steps["run"].isin(runs_of(data, "paper", "evict"))]["committed"] - 1
     found = frame[(frame["method"] == "evict") & (frame["temperature"] == 0)].set_index("accepted")
     for i in found.index:
         assert found.at[i, "steps"] == (own == i).sum()
