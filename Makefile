@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 2
 
-.PHONY: help setup run test check lint clean
+.PHONY: help setup run paper test check lint clean
 
 help:            ## List the targets
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 12
@@ -21,6 +21,10 @@ setup: $(BIN)/.ready    ## Create .venv and install the project
 
 run: setup       ## Vanilla, EAGLE-3 and EVICT on the lab model, interleaved, with the comparison
 	$(BIN)/python run.py +experiment=first_run
+
+paper: setup     ## The paper's evaluation on the lab model, 45 minutes; then tables, figures and page
+	$(BIN)/python run.py +experiment=paper
+	$(BIN)/python -m harness.report results/runs
 
 test: setup      ## The test suite (no GPU, no network)
 	$(BIN)/python -m pytest
