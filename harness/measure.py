@@ -11,6 +11,7 @@ from evict.cost import CostTable
 from evict.errors import InputError
 from harness.benchmarks import Prompt
 from harness.config import RunConfig
+from harness.counting import Counters, check_counters
 from harness.engines.base import Engine, EngineFacts, Message, Method, Request, RequestTrace
 from harness.expert_union import check_union
 from harness.fitting import fit
@@ -151,11 +152,8 @@ def check_trace(trace: RequestTrace, facts: EngineFacts | None = None) -> None:
     verified <= drafted + 1; the expert union lies between top-k and what k tokens can reach.
     """
     replayed = trace.finish_reason == "replayed"
-    if not replayed and trace.decode_tokens != len(trace.output_ids) - 1:
-        raise InconsistentTrace(
-            f"steps commit {trace.decode_tokens} tokens, decode returned "
-            f"{len(trace.output_ids) - 1}"
-        )
+    if not replayed:
+        _check_totals(trace)
     for step in trace.steps:
         if not 0 <= step.accepted < step.verified <= step.drafted + 1:
             raise InconsistentTrace(
@@ -168,6 +166,22 @@ def check_trace(trace: RequestTrace, facts: EngineFacts | None = None) -> None:
             )
             if reason:
                 raise InconsistentTrace(f"step {step.step}: {reason}")
+
+
+def _check_totals(trace: RequestTrace) -> None:
+    returned = len(trace.output_ids) - 1
+    if trace.decode_tokens != returned:
+        raise InconsistentTrace(
+            f"steps commit {trace.decode_tokens} tokens, decode returned {returned}"
+        )
+    counters = Counters(
+        completion=len(trace.output_ids),
+        steps=len(trace.steps),
+        accepted=sum(step.accepted for step in trace.steps),
+    )
+    trimmed = trace.steps[-1].accepted if trace.steps else 0
+    if reasons := check_counters(counters, trimmed):
+        raise InconsistentTrace("; ".join(reasons))
 
 
 def own_answers(run: RunDirectory, prompt: Prompt, record: RequestRecord) -> list[str]:

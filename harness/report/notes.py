@@ -87,7 +87,11 @@ def _pair_notes(table: pd.DataFrame) -> list[str]:
         exact = single[(single["temperature"] == 0) & single["lossless"]]
         different = int(exact[f"vs_{role}_different"].sum())
         if different:
-            lines.append(f"vs {label}: {different} greedy outputs differ from the baseline's.")
+            faults = int(exact[f"vs_{role}_faults"].sum())
+            lines.append(
+                f"vs {label}: {different} greedy outputs differ from the baseline's, {faults} of "
+                "them by more than a stop rule."
+            )
     return lines
 
 

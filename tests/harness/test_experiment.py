@@ -137,3 +137,8 @@ def test_nothing_is_written_outside_the_results_folder(bench: Bench) -> None:
     before = set(bench.folder.iterdir())
     only(bench, "method=evict")
     assert set(bench.folder.iterdir()) - before == {bench.results}
+
+
+def test_every_repeat_starts_from_an_engine_that_remembers_nothing(bench: Bench) -> None:
+    bench.run(VANILLA, "repeats=3")
+    assert bench.engine.forgotten == 3

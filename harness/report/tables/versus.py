@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from harness.collection import Collection
+from harness.equality import Kind, compare_outputs
 from harness.report.tables.measures import is_speed, ratio
 from harness.stats import Pair, Speedup, speedup
 
@@ -25,6 +26,7 @@ class Generation(NamedTuple):
     decode_ms: float
     decode_tokens: int
     output_ids: list[int]
+    finish_reason: str | None
     part: str
 
 
@@ -36,12 +38,13 @@ Generations = dict[str, dict[Key, Generation]]
 class Versus:
     """found: the speedup. interleaved: share of pairs measured in one process; None without any.
 
-    different: pairs whose output ids differ.
+    different: pairs whose output ids differ; faults: those that no stop rule explains.
     """
 
     found: Speedup = NOTHING
     interleaved: float | None = None
     different: int = 0
+    faults: int = 0
 
     def row(self, name: str) -> dict[str, Any]:
         """Columns `<name>`, `<name>_low`, `<name>_high`, `<name>_time_ratio` and the counts."""
@@ -54,6 +57,7 @@ class Versus:
             f"{name}_excluded": self.found.excluded,
             f"{name}_interleaved": self.interleaved,
             f"{name}_different": self.different,
+            f"{name}_faults": self.faults,
         }
 
 
@@ -82,7 +86,7 @@ def versus(data: Collection | Generations, runs: pd.DataFrame, baselines: pd.Dat
     if not partners or not is_speed(runs[runs["run"].isin(list(partners))]):
         return Versus()
     pairs: list[Pair] = []
-    missing, together, different = 0, 0, 0
+    missing, together, kinds = 0, 0, []
     for run, partner in sorted(partners.items()):
         left, right = found[run], found[partner]
         both = sorted(key for key in left if key in right)
@@ -90,9 +94,20 @@ def versus(data: Collection | Generations, runs: pd.DataFrame, baselines: pd.Dat
         for key in both:
             method, baseline = left[key], right[key]
             together += method.part == baseline.part
-            different += method.output_ids != baseline.output_ids
+            kinds.append(_difference(method, baseline))
             pairs.append(_pair(str(key[0]), method, baseline))
-    return Versus(_speedup(tuple(pairs), missing), ratio(together, len(pairs)), different)
+    return Versus(
+        found=_speedup(tuple(pairs), missing),
+        interleaved=ratio(together, len(pairs)),
+        different=sum(kind != "equal" for kind in kinds),
+        faults=kinds.count("fault"),
+    )
+
+
+def _difference(method: Generation, baseline: Generation) -> Kind:
+    return compare_outputs(
+        method.output_ids, baseline.output_ids, method.finish_reason, baseline.finish_reason
+    ).kind
 
 
 def _partners(runs: pd.DataFrame, baselines: pd.DataFrame) -> dict[str, str]:
