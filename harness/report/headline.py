@@ -41,7 +41,7 @@ def _kinds(data: Collection) -> pd.DataFrame:
 
 
 def _place(row: Mapping[Any, Any]) -> str:
-    return f"engine {row['engine']}, T={row['temperature']:g}"
+    return f"At T={row['temperature']:g}, engine {row['engine']}"
 
 
 def _speedups(frame: pd.DataFrame) -> list[str]:
@@ -51,20 +51,21 @@ def _speedups(frame: pd.DataFrame) -> list[str]:
         several = block["benchmark"].nunique() > 1
         rows = block[block["benchmark"] == "all"] if several else block
         order = rows.set_index("role").reindex(BASELINES).dropna(subset="ratio")
-        for row in order.to_dict("records"):
-            lines.append(_speedup(row))
+        found = order.to_dict("records")
+        if found:
+            said = "; ".join(_speedup(row) for row in found)
+            lines.append(f"{_place(found[0])}, {found[0]['method_label']} against {said}.")
     return lines
 
 
 def _speedup(row: Mapping[Any, Any]) -> str:
-    who, against = f"{_place(row)}: {row['method_label']}", row["against"]
-    if missing(row["low"]) or missing(row["high"]):
-        return f"{who} / {against}: {row['ratio']:.2f}x from one prompt, no interval."
-    basis = f"95 % interval {row['low']:.2f} to {row['high']:.2f}, {row['prompts']:.0f} prompts"
-    if row["low"] <= 1.0 <= row["high"]:
-        return f"{who} / {against}: {NO_DIFFERENCE} ({basis}, paired)."
-    word = "faster" if row["ratio"] > 1 else "slower"
-    return f"{who} is {word} than {against}: {row['ratio']:.2f}x ({basis}, paired)."
+    who, ratio, low, high = row["against"], row["ratio"], row["low"], row["high"]
+    if missing(low) or missing(high):
+        return f"{who}: {ratio:.2f}x from one prompt, no interval"
+    basis = f"95 % interval {low:.2f} to {high:.2f}, {row['prompts']:.0f} prompts, paired"
+    if low <= 1.0 <= high:
+        return f"{who}: {NO_DIFFERENCE} ({basis})"
+    return f"{who}: {ratio:.2f}x, {'faster' if ratio > 1 else 'slower'} ({basis})"
 
 
 def _fastest(frame: pd.DataFrame) -> list[str]:
@@ -82,11 +83,13 @@ def _fastest(frame: pd.DataFrame) -> list[str]:
         lost = _ahead(single[single["scores"] == "draft"])
         calibrated = _ahead(single[(single["scores"] != "draft") | (single["kind"] == "cost")])
         first = ours.iloc[0].to_dict()
-        text = f"{_place(first)}: {first['method_label']} has the highest pooled speed on "
+        text = f"{_place(first)}, {first['method_label']} has the highest pooled speed on "
         text += f"{len(ours) - len(lost)} of {len(ours)} benchmarks"
-        lines.append(text + (f"; not on {', '.join(lost)}." if lost else "."))
+        text += f"; not on {', '.join(lost)}." if lost else "."
         if calibrated:
-            lines.append(f"{_place(first)}: faster still on {', '.join(calibrated)}.")
+            names = ", ".join(name.split(" (")[0] for name in calibrated)
+            text += f" With calibrated scores it is faster still on {names}."
+        lines.append(text)
         lines += _rivals(block, first)
     return lines
 
@@ -112,7 +115,7 @@ def _rivals(block: pd.DataFrame, ours: Mapping[Any, Any]) -> list[str]:
     names = ", ".join(f"{r.method_label} ({r.tokens_per_s:.1f} tok/s)" for r in above.itertuples())
     said = f"not below it: {names}" if names else "all below it"
     return [
-        f"{_place(ours)}: cost-blind truncation ({len(rivals)} variants) against "
+        f"{_place(ours)}, cost-blind truncation ({len(rivals)} variants) against "
         f"{ours['method_label']} at {limit:.1f} tok/s on average: {said}."
     ]
 
