@@ -191,7 +191,7 @@ def test_two_models_do_not_share_file_names(small: Collection, tmp_path: Path) -
     names = {path.name for path in (tmp_path / "out" / "tables").iterdir()}
     assert {"sample-table1.csv", "other-table1.csv"} <= names
     page = (tmp_path / "out" / "report.html").read_text()
-    assert page.count("Other MoE: engine torch, T=0") >= 1
+    assert page.count("Other MoE: At T=0, engine torch") >= 1
 
 
 def test_the_command_says_what_is_missing(
