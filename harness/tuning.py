@@ -101,9 +101,12 @@ class TuningSource:
         self._time(candidates[0], prompts[0])
         for done, prompt in enumerate(prompts):
             for index in order if done % 2 == 0 else reversed(order):
-                logs[index].append(math.log(self._time(candidates[index], prompt)))
+                if (time := self._time(candidates[index], prompt)) > 0:
+                    logs[index].append(math.log(time))
             if self.progress:
                 self.progress(f"tuning {parameter} of {method.name}", (done + 1) / len(prompts))
+        if not all(logs):
+            raise InputError(f"tuning {parameter}: no calibration prompt gave a decode token")
         times = [math.exp(fmean(one)) for one in logs]
         return Tuning(
             method=method.name,
@@ -117,13 +120,13 @@ class TuningSource:
         )
 
     def _time(self, method: Method, prompt: Sequence[int]) -> float:
-        """Decode milliseconds per token of one generation."""
+        """Decode milliseconds per token of one generation; 0 where it ended at its first token."""
         self.use_cost(method)
         request = Request(
             "tuning", tuple(prompt), self.config.max_new_tokens, self.config.temperature
         )
         trace = self.engine.generate(request, method, self.config.seed)
-        return trace.decode_ms / max(1, trace.decode_tokens)
+        return trace.decode_ms / trace.decode_tokens if trace.decode_tokens else 0.0
 
     def _prompts(self) -> list[list[int]]:
         """Evenly spread over the calibration file, whose families follow one another."""

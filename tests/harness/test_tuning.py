@@ -78,3 +78,18 @@ def test_a_resumed_run_keeps_the_setting_it_began_with(tuner: Bench) -> None:
     result = read_result(path)
     assert result is not None
     assert result.parameters["selection.k"] == FASTEST
+
+
+def test_prompts_that_end_at_their_first_token_say_nothing_about_speed(tuner: Bench) -> None:
+    class Silent(WidthEngine):
+        def generate(
+            self, request: Request, method: Method, seed: int, observer: Observer | None = None
+        ) -> RequestTrace:
+            trace = super().generate(request, method, seed, observer)
+            if request.prompt_id == "tuning":
+                trace.steps, trace.decode_ms = [], 0.0
+            return trace
+
+    tuner.engine = Silent()
+    with pytest.raises(InputError, match="no calibration prompt gave a decode token"):
+        tuner.run("method=best_fixed")
