@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from harness.experiment import run
 from harness.profiling.cost import profile
 from harness.trees import TreeRecord
 from tests.engines.methods import method, priced
-from tests.support.bench import composed
+from tests.support.bench import composed, write_jsonl
 from tests.support.bench import rows as rows_of
 
 BENCHMARK = "benchmark=mt_bench"
@@ -191,3 +192,21 @@ def test_another_prompt_than_the_recorded_one_is_refused(results: Path) -> None:
     outcome = run(config, methods, engine_opener(config), profile)
     assert {one.status for one in outcome.results.values()} == {"partial"}
     assert all(one.requests_ok >= 1 for one in outcome.results.values())
+
+
+def test_a_recorded_id_with_another_text_is_refused(results: Path, tmp_path: Path) -> None:
+    recorded = next((results / "trees").glob("*/requests.jsonl")).read_text().splitlines()[0]
+    own = json.loads(recorded)["prompt_id"].removeprefix("mt_bench-")
+    asked = write_jsonl(tmp_path / "q.jsonl", [{"prompt_id": own, "turns": ["another text"]}])
+    config, methods = composed(
+        f"results_dir={results}",
+        "+experiment=replay",
+        "stages=[]",
+        BENCHMARK,
+        f"benchmark.path={asked}",
+        "limit=1",
+        "machine=shared",
+        "compare=[]",
+    )
+    (path,) = run(config, methods, engine_opener(config), profile).runs
+    assert "not the prompt that was recorded" in str(rows_of(path)[0]["error_message"])
