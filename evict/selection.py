@@ -50,11 +50,12 @@ class Cheapest:
     """The k with the most expected tokens per price.
 
     price_NN: float64 [N, N]; row n - 1 holds the prices for a tree of n nodes.
-    offset: expected tokens not counted, taken off every S.
+    offset: expected tokens not counted, taken off every S; a number, or a tensor of no dimension
+    where a captured graph must follow later changes.
     """
 
     price_NN: Tensor
-    offset: float = 0.0
+    offset: float | Tensor = 0.0
 
     def to(self, device: torch.device | str) -> Cheapest:
         return Cheapest(self.price_NN.to(device), self.offset)
@@ -72,11 +73,12 @@ class Covering:
 
     S never falls, so k - 1 is the number of prefixes below rho; where nothing is expected the
     ratio is no number, none is below, and k is 1. float64: a ratio equal to rho counts as rho.
+    rho, offset: numbers, or tensors of no dimension (float64) that a captured graph reads.
     """
 
-    rho: float
+    rho: float | Tensor
     draft_tokens: int
-    offset: float = 0.0
+    offset: float | Tensor = 0.0
 
     def to(self, device: torch.device | str) -> Covering:
         return self

@@ -1,0 +1,1 @@
+"""EVICT inside SGLang, out of tree: an entry point registers the algorithm `EVICT`."""

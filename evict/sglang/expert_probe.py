@@ -1,0 +1,155 @@
+"""Which experts a verification used: SGLang's capture hook writes here, inside graphs as well.
+
+Installed as SGLang's experts capturer, before the target's graphs are captured. It adds a copy
+per MoE layer to every target forward, so count in runs that are not timed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from evict.errors import InputError
+
+UNWRITTEN = torch.iinfo(torch.int32).min
+
+
+class ExpertProbe:
+    """The routed experts of the latest target forward, [L, rows, topk] at a fixed address.
+
+    layers: ids of the MoE layers as SGLang counts them, dense layers left out. experts: routed
+    experts of a layer; ids outside 0..experts - 1 (padding, fused shared experts) count nowhere.
+    rows: most tokens of a verification, batch times width. Row i * k + j is node j of request i.
+    Raises InputError for sizes that no model has.
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[int],
+        experts: int,
+        topk: int,
+        rows: int,
+        device: torch.device | str,
+    ) -> None:
+        _check_sizes(layers, experts, topk, rows)
+        self.layers = tuple(layers)
+        self.experts = experts
+        self._row_of = {layer: index for index, layer in enumerate(self.layers)}
+        with torch.inference_mode(False):
+            self._ids_LRT = torch.full(
+                (len(self.layers), rows, topk), UNWRITTEN, dtype=torch.int32, device=device
+            )
+
+    def arm(self) -> None:
+        """Forget every row; call before the forward to be counted, outside any graph."""
+        self._ids_LRT.fill_(UNWRITTEN)
+
+    def capture(self, layer_id: int, topk_indices: Tensor) -> None:
+        """SGLang: the experts [tokens, >= topk] that one layer chose; one copy, no wait.
+
+        Only the first `rows` tokens and the first topk columns are kept: a verification has no
+        more, and later columns are fused shared experts. Raises InputError for a layer that was
+        not announced and for fewer columns.
+        """
+        index = self._row_of.get(layer_id)
+        _, rows, topk = self._ids_LRT.shape
+        if index is None:
+            raise InputError("experts of an unknown layer", seen=layer_id, allowed=self.layers)
+        if topk_indices.shape[1] < topk:
+            raise InputError("too few experts", seen=topk_indices.shape[1], allowed=f">= {topk}")
+        tokens = min(rows, topk_indices.shape[0])
+        self._ids_LRT[index, :tokens].copy_(topk_indices[:tokens, :topk], non_blocking=True)
+
+    def on_forward_end(
+        self,
+        forward_batch: object = None,
+        can_run_graph: bool = False,
+        cuda_graph_batch: int | None = None,
+        no_copy_to_cpu: bool = False,
+    ) -> None:
+        """SGLang: a target forward was launched. Nothing is handed to the output processor."""
+
+    def get_topk(
+        self,
+        req_pool_idx: int,
+        seqlen: int,
+        req_to_token_pool: object,
+        start_len: int = 0,
+    ) -> None:
+        """SGLang: the experts of a finished request. None: they are not kept per request."""
+
+    def destroy(self) -> None:
+        """SGLang: the scheduler ends. Graphs still know the buffer's address, so it stays."""
+
+    def unions(self, k: int, batch: int) -> Tensor:
+        """Distinct experts of the first batch * k rows, int32 [L]; tensor operations only.
+
+        0 for a layer that wrote nothing since `arm`. Raises InputError for more than `rows` rows.
+        """
+        ids_LI = self._routed(k * batch)
+        used_LE = ids_LI.new_zeros(len(self.layers), self.experts + 1).scatter_(1, ids_LI, 1)
+        return used_LE[:, : self.experts].sum(1, dtype=torch.int32)
+
+    def prefix_unions(self, n: int, batch: int = 1) -> Tensor:
+        """`unions(k, batch)` for every k = 1..n, int32 [L, n], out of one forward of width n.
+
+        The routing of a node depends on its ancestors only, so a prefix of a wide verification
+        routes as a narrow one does.
+        """
+        ids_LI = self._routed(n * batch)
+        topk = self._ids_LRT.shape[2]
+        node_I = torch.arange(ids_LI.shape[1], device=ids_LI.device) // topk % n
+        first_LE = ids_LI.new_full((len(self.layers), self.experts + 1), n)
+        first_LE.scatter_reduce_(1, ids_LI, node_I.expand_as(ids_LI), "amax", include_self=False)
+        first_LE = first_LE[:, : self.experts]
+        new_LN = ids_LI.new_zeros(len(self.layers), n + 1)
+        new_LN.scatter_add_(1, first_LE, torch.ones_like(first_LE))
+        return new_LN[:, :n].cumsum(1).to(torch.int32)
+
+    def check_all_layers_written(self, rows: int = 1) -> None:
+        """Raise InputError unless every layer wrote the first `rows` rows since `arm`; waits."""
+        self._rows_checked(rows)
+        missing_L = (self._ids_LRT[:, :rows] == UNWRITTEN).all(-1).any(-1)
+        _refuse(layer for layer, gone in zip(self.layers, missing_L.tolist(), strict=True) if gone)
+
+    def check_union(self, union_L: Sequence[int]) -> None:
+        """The same for a union that was read later: InputError for a layer without any expert."""
+        if len(union_L) != len(self.layers):
+            raise InputError(
+                "a union of other layers", seen=len(union_L), allowed=f"{len(self.layers)} layers"
+            )
+        _refuse(layer for layer, used in zip(self.layers, union_L, strict=True) if not used)
+
+    def _routed(self, rows: int) -> Tensor:
+        """Ids of the first rows, int64 [L, rows * topk]; `experts` stands for no routed expert."""
+        self._rows_checked(rows)
+        ids_LI = self._ids_LRT[:, :rows].flatten(1).long()
+        inside_LI = (ids_LI >= 0) & (ids_LI < self.experts)
+        return ids_LI.where(inside_LI, self.experts)
+
+    def _rows_checked(self, rows: int) -> None:
+        most = self._ids_LRT.shape[1]
+        if not 1 <= rows <= most:
+            raise InputError("rows that the expert probe has not", seen=rows, allowed=f"1..{most}")
+
+
+def _refuse(missing: Iterable[int]) -> None:
+    layers = list(missing)
+    if layers:
+        raise InputError(
+            "MoE layers whose runner passed the expert probe by",
+            seen=f"layers {layers}",
+            allowed="a runner that routes in a step of its own",
+            hint="pin moe_runner_backend=triton for runs that count experts",
+        )
+
+
+def _check_sizes(layers: Sequence[int], experts: int, topk: int, rows: int) -> None:
+    if not layers or len(set(layers)) != len(layers):
+        raise InputError("the probe needs MoE layers, each once", seen=list(layers))
+    if not 1 <= topk <= experts:
+        raise InputError("experts per token", seen=topk, allowed=f"1..{experts}")
+    if rows < 1:
+        raise InputError("the probe needs a row", seen=rows, allowed=">= 1")

@@ -1,0 +1,197 @@
+"""SGLang's EAGLE-3 worker with a verify length of its own for every step."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from evict.growth import DynamicDepth, FixedDepth
+from evict.sglang import compat, version
+from evict.sglang.agreement import agreement
+from evict.sglang.config import EvictConfig
+from evict.sglang.depth_gate import DepthGatedDraftWorker
+from evict.sglang.draft_worker import Drafted, EvictDraftWorker
+from evict.sglang.expert_probe import ExpertProbe
+from evict.sglang.policies import growth_of
+from evict.sglang.recorder import Recorder
+from evict.sglang.session import Session
+from evict.sglang.steering import Steering
+from evict.sglang.step_ring import StepFacts
+from evict.sglang.verify_pool import VerifyPool, VerifyState
+
+logger = logging.getLogger(__name__)
+DRAFT_WORKERS = {FixedDepth: EvictDraftWorker, DynamicDepth: DepthGatedDraftWorker}
+# Rows by which a captured graph may pad a batch beyond the request pool.
+PADDING = 128
+
+
+class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
+    """Draft as EAGLE-3, verify the k nodes that the policy chooses, draft-extend as EAGLE-3.
+
+    Outside a step everything stands as SGLang left it: the target's attention backend, graphs and
+    widths are put back even when a step fails.
+    """
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        self.config = EvictConfig.load()
+        steps, topk, self.full_width = compat.tree_shape()
+        growth = growth_of(self.config.growth, steps, topk)
+        with compat.swapped(EagleDraftWorker=DRAFT_WORKERS[type(growth)]):
+            super().__init__(*args, **keywords)
+        self._draft_worker.growth = growth
+        self.session = Session(self.config.session) if self.config.session else None
+        self.steps_run = {"graph": 0, "eager": 0}
+
+    def alloc_memory_pool(self, **keywords: Any) -> None:
+        """The parent's pools, then what must stand before any graph is captured."""
+        super().alloc_memory_pool(**keywords)
+        most = self.req_to_token_pool.size + PADDING
+        self._draft_worker.prepare_selection(most)
+        probe = self._probe(most) if self.config.count_experts else None
+        self.recorder = Recorder(self.device, self.topk, probe)
+
+    def init_cuda_graphs(self) -> None:
+        """The parent's graphs, one verify state per tier beside them, then the policy."""
+        super().init_cuda_graphs()
+        runner = self.target_worker.model_runner
+        pool = VerifyPool(runner, self.full_width)
+        tiers = self.config.tiers or range(1, self.full_width + 1)
+        pool.build({*tiers, *self._draft_worker.tree_sizes()}, self._verify_state)
+        self.pool = self._draft_worker.pool = pool
+        self._draft_worker.agree = agreement(self.config.agreement)
+        self.facts = compat.resolved(runner)
+        self.graph_widths = self._graph_widths()
+        widths = self.graph_widths or {1: pool.widths}
+        self.steering = Steering(self._draft_worker.selector, widths, self.facts)
+        costs = compat.broadcast_object(self.config.cost_tables())
+        self.steering.begin(self.config.policy, costs)
+        self._report()
+
+    def forward_batch_generation(self, batch: Any, *args: Any, **keywords: Any) -> Any:
+        """One prefill, as the parent does it, or one decode step."""
+        if batch.forward_mode.is_extend() or batch.is_extend_in_batch:
+            self.recorder.break_run()
+            return super().forward_batch_generation(batch, *args, **keywords)
+        rids, context = _requests(batch)
+        self.recorder.start()
+        try:
+            result = super().forward_batch_generation(batch, *args, **keywords)
+        except BaseException:
+            self.recorder.break_run()
+            raise
+        finally:
+            self.pool.restore()
+        self._record(rids, context, result)
+        return result
+
+    def verify(self, batch: Any, *args: Any, **keywords: Any) -> Any:
+        """The parent's verification at the width of the verify input, and its width reported."""
+        self.recorder.after_draft()
+        width = batch.spec_info.draft_token_num
+        self.speculative_num_draft_tokens = width
+        try:
+            result = super().verify(batch, *args, **keywords)
+        finally:
+            self.speculative_num_draft_tokens = self.full_width
+        size = len(batch.seq_lens)
+        result.cap_lens = compat.host_lengths(width, size)
+        self._check_regime(width, size, bool(result.can_run_cuda_graph))
+        self.recorder.after_verify()
+        return result
+
+    def clear_cache_pool(self) -> None:
+        """SGLang flushed its caches, so nothing runs: hand out step records, take orders."""
+        super().clear_cache_pool()
+        self.recorder.break_run()
+        if self.session is None:
+            return
+        records = self.recorder.drain()
+        if compat.ranks()[0] == 0:
+            self.session.append(records)
+        orders = compat.broadcast_object(self.session.orders())
+        if orders is not None and orders.epoch != self.steering.epoch:
+            self.steering.obey(orders)
+            self.recorder.active = orders.record_steps
+            self.recorder.record_trees = orders.record_trees
+        self._report()
+
+    def _record(self, rids: tuple[str, ...], context: tuple[int, ...], result: Any) -> None:
+        drafted: Drafted | None = self._draft_worker.drafted
+        if not self.recorder.active or drafted is None:
+            return
+        facts = StepFacts(
+            epoch=self.steering.epoch,
+            rids=rids,
+            context=context,
+            k=drafted.k,
+            drafted=drafted.nodes.tokens_Bn.shape[1],
+            depth=drafted.levels,
+            graph=bool(result.can_run_cuda_graph),
+        )
+        expected_N = self._draft_worker.selector.expected_N
+        self.recorder.finish(facts, expected_N, result.accept_lens, drafted.root_B, drafted.nodes)
+
+    def _check_regime(self, width: int, batch: int, graph: bool) -> None:
+        """A step that was to replay a graph and ran eagerly is an error, never a slow success."""
+        self.steps_run["graph" if graph else "eager"] += 1
+        expected = any(
+            batch <= size and width in widths for size, widths in self.graph_widths.items()
+        )
+        if expected and not graph:
+            raise RuntimeError(
+                f"verify of width {width}, batch {batch} fell back to eager although its CUDA "
+                f"graph was captured; widths by batch size: {self.graph_widths}"
+            )
+
+    def _graph_widths(self) -> dict[int, tuple[int, ...]]:
+        """Captured widths by largest batch size; empty in the eager regime."""
+        captured = compat.captured_batches(self.target_worker.model_runner)
+        if not captured:
+            return {}
+        tiers = {max(self.config.graph_batches): self.pool.widths}
+        return {max(captured): (self.full_width,), **tiers}
+
+    def _verify_state(self, width: int) -> VerifyState:
+        runner, began = self.target_worker.model_runner, time.perf_counter()
+        attention = compat.attention_backend(runner, width)
+        graphs = runner.decode_cuda_graph_runner
+        if compat.uses_graphs(runner):
+            batches, steps = self.config.graph_batches, self.speculative_num_steps
+            graphs = compat.verify_graphs(runner, attention, width, steps, batches)
+            logger.info("verify width %d captured in %.1f s", width, time.perf_counter() - began)
+        return VerifyState(width, attention, graphs)
+
+    def _probe(self, batches: int) -> ExpertProbe:
+        runner = self.target_worker.model_runner
+        layers, experts, topk = compat.routing(runner)
+        probe = ExpertProbe(layers, experts, topk, batches * self.full_width, self.device)
+        compat.install_expert_probe(probe)
+        return probe
+
+    def _report(self) -> None:
+        if self.session is None or compat.ranks()[0] != 0:
+            return
+        self.session.report(
+            {
+                "epoch": self.steering.epoch,
+                "error": self.steering.error,
+                "policy": self.steering.policy,
+                "sglang": version.installed(),
+                "resolved": self.facts,
+                "tiers": list(self.pool.widths),
+                "graph_steps": self.steps_run["graph"],
+                "eager_steps": self.steps_run["eager"],
+            }
+        )
+
+
+def _requests(batch: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Ids of the batch's requests and their committed lengths; a step late under overlap."""
+    lengths = batch.seq_lens_cpu
+    if lengths is None:
+        lengths = [request.kv.kv_committed_len for request in batch.reqs]
+    return (
+        tuple(request.rid for request in batch.reqs),
+        tuple(int(length) for length in lengths),
+    )
