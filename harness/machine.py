@@ -23,3 +23,18 @@ def cpu_model() -> str | None:
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     return platform.processor() or None
+
+
+def gpu_name() -> str | None:
+    """Name of the first GPU as the driver tells it; None without one."""
+    try:
+        import pynvml  # the module name of nvidia-ml-py
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+        name = pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(0))
+    except pynvml.NVMLError:
+        return None
+    pynvml.nvmlShutdown()
+    return name if isinstance(name, str) else bytes(name).decode()

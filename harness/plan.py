@@ -131,8 +131,12 @@ def _cell(
 
 
 def engine_identity(config: RunConfig) -> dict[str, Any]:
-    """The engine's settings, whether it records trees, and the content of what it reads."""
+    """The engine's settings, whether it records trees, and the content of what it reads.
+
+    How its processes are kept (`process`) changes no measurement and is left out.
+    """
     values = {**config.engine, "record_trees": config.record_trees}
+    values.pop("process", None)
     if config.cost_table is not None:
         values["cost_table"] = file_hash(Path(config.cost_table))
     if "recording" in values:

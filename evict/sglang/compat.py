@@ -27,6 +27,8 @@ from sglang.srt.state_capturer.routed_experts import set_global_experts_capturer
 from sglang.srt.utils.common import fast_topk
 from torch import Tensor
 
+from evict.sglang.facts import expert_count, settings_facts
+
 __all__ = [
     "EAGLEDraftCudaGraphRunner",
     "EAGLEWorkerV2",
@@ -163,9 +165,9 @@ def host_lengths(width: int, batch: int) -> Tensor:
 def routing(model_runner: Any) -> tuple[list[int], int, int]:
     """Layer ids of the target's MoE routers, routed experts of a layer, experts per token."""
     routers = [one for one in model_runner.model.modules() if isinstance(one, TopK)]
-    config = model_runner.model_config.hf_text_config
-    experts = getattr(config, "num_experts", None) or config.n_routed_experts
-    return sorted(one.layer_id for one in routers), experts, config.num_experts_per_tok
+    config = model_runner.model_config.hf_text_config.to_dict()
+    layers = sorted(one.layer_id for one in routers)
+    return layers, expert_count(config), config["num_experts_per_tok"]
 
 
 def install_expert_probe(probe: Any) -> None:
@@ -174,19 +176,15 @@ def install_expert_probe(probe: Any) -> None:
 
 
 def resolved(model_runner: Any) -> dict[str, str]:
-    """What the target really runs with: read back, not repeated from the arguments."""
-    return {
-        "device": str(torch.cuda.get_device_name()) if torch.cuda.is_available() else "cpu",
-        "attention_backend": _attention_name(model_runner.attn_backend),
-        "moe_runner_backend": str(get_context().config_leaf("moe_runner_backend")),
-        "regime": "graphs" if uses_graphs(model_runner) else "eager",
-        "tensor_parallel": str(get_parallel().tp_group.world_size),
-        "dtype": str(model_runner.dtype).removeprefix("torch."),
-        "model": str(model_runner.model_config.model_path),
-    }
-
-
-def _attention_name(backend: Any) -> str:
-    parts = [getattr(backend, name, None) for name in ("prefill_backend", "decode_backend")]
-    names = dict.fromkeys(type(part).__name__ for part in parts if part is not None)
-    return "+".join(names) or type(backend).__name__
+    """Facts of this server as it runs, read back from SGLang's resolved configuration."""
+    leaf = get_context().config_leaf
+    cuda = str(model_runner.device).startswith("cuda")
+    return settings_facts(
+        model_runner.model_config.hf_text_config.to_dict(),
+        device=torch.cuda.get_device_name() if cuda else str(model_runner.device),
+        dtype=str(model_runner.dtype).removeprefix("torch."),
+        attention_backend=str(leaf("decode_attention_backend") or leaf("attention_backend")),
+        moe_runner_backend=str(leaf("moe_runner_backend")),
+        graphs=uses_graphs(model_runner),
+        tensor_parallel=get_parallel().tp_group.world_size,
+    )

@@ -102,7 +102,7 @@ class ExpertProbe:
         topk = self._ids_LRT.shape[2]
         node_I = torch.arange(ids_LI.shape[1], device=ids_LI.device) // topk % n
         first_LE = ids_LI.new_full((len(self.layers), self.experts + 1), n)
-        first_LE.scatter_reduce_(1, ids_LI, node_I.expand_as(ids_LI), "amax", include_self=False)
+        first_LE.scatter_reduce_(1, ids_LI, node_I.expand_as(ids_LI), "amin")
         first_LE = first_LE[:, : self.experts]
         new_LN = ids_LI.new_zeros(len(self.layers), n + 1)
         new_LN.scatter_add_(1, first_LE, torch.ones_like(first_LE))

@@ -20,12 +20,11 @@ class Recorder:
     """Step records between two flushes; does nothing while `active` is off.
 
     probe: counts experts where the configuration asks for it. record_trees: keep the whole tree of
-    every step. `epoch` is the number of the orders that the steps follow.
+    every step.
     """
 
     def __init__(self, device: torch.device | str, topk: int, probe: ExpertProbe | None) -> None:
         self.active = self.record_trees = False
-        self.epoch = 0
         self.probe = probe
         self._topk = topk
         self._timer = StageTimer(device, depth=IN_FLIGHT)

@@ -19,14 +19,15 @@ from evict.sglang.session import Orders
 class Steering:
     """Policy and cost tables in force.
 
-    widths: verify lengths that exist, by batch size. facts: what the worker runs with; a table
-    measured with others is refused. epoch: number of the orders followed, 0 before the first;
+    widths: verify lengths that exist, by batch size. facts: what the worker runs with
+    (`evict.sglang.facts`), growth: how it drafts; a table measured with others is refused. epoch: number of the orders followed, 0 before the first;
     error: why the latest orders were not followed.
     """
 
     selector: PrefixSelector
     widths: Mapping[int, Sequence[int]]
     facts: Mapping[str, str]
+    growth: str
     costs: dict[int, CostTable] = field(default_factory=dict)
     policy: dict[str, Any] = field(default_factory=dict)
     epoch: int = 0
@@ -50,22 +51,16 @@ class Steering:
 
     def _follow(self, selection: Selection, costs: Mapping[int, CostTable]) -> None:
         for table in costs.values():
-            check_facts(table, self.facts)
+            check_facts(table, self.facts, self.growth)
         self.selector.follow(selection, costs if selection.needs_cost else {}, self.widths)
         self.costs, self.policy = dict(costs), policy_of(selection)
 
 
-def check_facts(table: CostTable, facts: Mapping[str, str]) -> None:
-    """InputError for a table measured under other settings than `facts`, naming those that differ.
+def check_facts(table: CostTable, facts: Mapping[str, str], growth: str) -> None:
+    """InputError for a table measured under other settings, naming those that differ.
 
-    A table's fingerprint holds the worker's facts under "setting.<name>".
+    A table's fingerprint holds the worker's facts under "setting.<name>" and the repr of its
+    growth under "growth".
     """
-    own = {name: table.fingerprint.get(f"setting.{name}") for name in facts}
-    differing = [name for name in facts if own[name] != facts[name]]
-    if differing:
-        raise InputError(
-            "cost table measured elsewhere, differing in " + ", ".join(differing),
-            seen="; ".join(f"{name}={own[name]}" for name in differing),
-            allowed="; ".join(f"{name}={facts[name]}" for name in differing),
-            hint="python run.py model=.. method=evict profile=only measures one here",
-        )
+    here = {**{f"setting.{name}": value for name, value in facts.items()}, "growth": growth}
+    table.check({**table.fingerprint, **here})

@@ -169,7 +169,6 @@ class StepRing:
     def _make_room(self, values: Mapping[str, Tensor]) -> None:
         for name, value in values.items():
             if name not in self._rows or not self._rows[name].fits(value):
-                self._settle_all()
                 self._rows[name] = _HostRows(self._capacity, value)
         if not self._free:
             self._settle_oldest()

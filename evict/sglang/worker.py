@@ -42,6 +42,7 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
         self._draft_worker.growth = growth
         self.session = Session(self.config.session) if self.config.session else None
         self.steps_run = {"graph": 0, "eager": 0}
+        self.last_rids: tuple[str, ...] = ()
 
     def alloc_memory_pool(self, **keywords: Any) -> None:
         """The parent's pools, then what must stand before any graph is captured."""
@@ -63,7 +64,8 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
         self.facts = compat.resolved(runner)
         self.graph_widths = self._graph_widths()
         widths = self.graph_widths or {1: pool.widths}
-        self.steering = Steering(self._draft_worker.selector, widths, self.facts)
+        growth = repr(self._draft_worker.growth)
+        self.steering = Steering(self._draft_worker.selector, widths, self.facts, growth)
         costs = compat.broadcast_object(self.config.cost_tables())
         self.steering.begin(self.config.policy, costs)
         self._report()
@@ -74,6 +76,9 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
             self.recorder.break_run()
             return super().forward_batch_generation(batch, *args, **keywords)
         rids, context = _requests(batch)
+        if rids != self.last_rids:
+            self.recorder.break_run()
+        self.last_rids = rids
         self.recorder.start()
         try:
             result = super().forward_batch_generation(batch, *args, **keywords)
@@ -118,7 +123,8 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
 
     def _record(self, rids: tuple[str, ...], context: tuple[int, ...], result: Any) -> None:
         drafted: Drafted | None = self._draft_worker.drafted
-        if not self.recorder.active or drafted is None:
+        if drafted is None:
+            self.recorder.break_run()
             return
         facts = StepFacts(
             epoch=self.steering.epoch,

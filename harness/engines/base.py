@@ -94,7 +94,10 @@ class Method:
 
 @dataclass(frozen=True)
 class EngineFacts:
-    """The resolved configuration, read back from the engine and not from the request."""
+    """The resolved configuration, read back from the engine and not from the request.
+
+    settings: what else its times depend on (attention backend, graphs, ...), by name.
+    """
 
     engine: str
     model: str
@@ -108,6 +111,7 @@ class EngineFacts:
     draft_vocab: int
     weights_hash: str
     versions: dict[str, str]
+    settings: dict[str, str] = field(default_factory=dict)
 
     def fingerprint(self) -> dict[str, str]:
         """The facts a cost table depends on, as strings."""
@@ -121,6 +125,7 @@ class EngineFacts:
             "experts_per_token": str(self.experts_per_token),
             "weights": self.weights_hash,
             **{f"version.{name}": value for name, value in sorted(self.versions.items())},
+            **{f"setting.{name}": value for name, value in sorted(self.settings.items())},
         }
 
 
@@ -147,10 +152,12 @@ class Engine(Protocol):
     """A backend that decodes with any `Method` and reports what each step did and cost.
 
     timed: whether its times are measured; if not, they come from a cost table, which every method
-    then needs. own_costs: tables that came with what it reads.
+    then needs. observable: whether `generate` takes an observer. own_costs: tables that came with
+    what it reads.
     """
 
     timed: bool
+    observable: bool
     own_costs: Sequence[CostTable]
 
     def describe(self) -> EngineFacts: ...
@@ -166,6 +173,13 @@ class Engine(Protocol):
     ) -> RequestTrace: ...
 
     def set_cost(self, cost: CostTable | None) -> None: ...
+
+    def together(self, methods: Sequence[Method]) -> list[list[int]]:
+        """Positions of the methods that can take turns request by request, in parts.
+
+        One part where nothing has to be restarted between methods.
+        """
+        ...
 
     def forget(self) -> None:
         """Drop what earlier requests left behind: tries kept across requests, prefix caches."""

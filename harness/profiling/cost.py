@@ -45,7 +45,9 @@ def profile(
 
     Every round visits all widths in a new random order on the same prompt, so that drift of the
     machine meets every k alike; ROUNDS x STEPS_PER_ROUND steps per k, medians of drift-corrected
-    times. `prompts` are calibration prompts (token ids), disjoint from the measured ones.
+    times. Widths that the engine cannot hold at once (plain decoding on a server of its own) have
+    rounds of their own. `prompts` are calibration prompts (token ids), disjoint from the measured
+    ones. beta and the maps need an engine that can be observed: 1 and none without.
     """
     if not method.speculative:
         raise InputError(
@@ -57,17 +59,26 @@ def profile(
     rng = random.Random(seed)
     widths = [PLAIN, *range(1, method.draft_tokens + 1)]
     records: Records = {k: [] for k in widths}
-    engine.forced_step_times(_forced(method, method.draft_tokens), prompts[:1], STEPS_PER_ROUND)
-    for turn in range(ROUNDS):
-        prompt = [prompts[turn % len(prompts)]]
-        rng.shuffle(widths)
-        for done, k in enumerate(widths):
-            records[k].append(engine.forced_step_times(_forced(method, k), prompt, STEPS_PER_ROUND))
-            if progress:
-                progress("profiling C(k)", (turn + (done + 1) / len(widths)) / ROUNDS)
+    parts = engine.together([_forced(method, k) for k in widths])
+    done = 0
+    for part in parts:
+        shares = [widths[place] for place in part]
+        engine.forced_step_times(_forced(method, max(shares)), prompts[:1], STEPS_PER_ROUND)
+        for turn in range(ROUNDS):
+            prompt = [prompts[turn % len(prompts)]]
+            rng.shuffle(shares)
+            for k in shares:
+                steps = engine.forced_step_times(_forced(method, k), prompt, STEPS_PER_ROUND)
+                records[k].append(steps)
+                done += 1
+                if progress:
+                    progress("profiling C(k)", done / len(widths) / ROUNDS)
+    facts = fingerprint(engine, method)
+    rounds_of = [[widths[place] for place in part] for part in parts]
+    if not engine.observable:
+        return build_table(records, 1.0, facts, parts=rounds_of)
     logs = {t: observe(engine, method, prompts, seed, t) for t in TEMPERATURES}
-    beta = fit_beta(logs[0.0])
-    return build_table(records, beta, fingerprint(engine, method), fit_maps(logs))
+    return build_table(records, fit_beta(logs[0.0]), facts, fit_maps(logs), rounds_of)
 
 
 def build_table(
@@ -75,14 +86,19 @@ def build_table(
     beta: float,
     facts: dict[str, str],
     score_maps: dict[str, ScoreMap] | None = None,
+    parts: Sequence[Sequence[int]] | None = None,
 ) -> CostTable:
-    """Reduce the step records of every width (0 = plain decoding), one list per round."""
-    drift = _drift(records)
+    """Reduce the step records of every width (0 = plain decoding), one list per round.
+
+    parts: widths that shared their rounds, all of them if None; drift is told within a part.
+    """
     widths = sorted(k for k in records if k != PLAIN)
-    times = {
-        k: [s.total_ms / drift[r] for r, steps in enumerate(records[k]) for s in steps]
-        for k in records
-    }
+    times: dict[int, list[float]] = {}
+    for part in parts or [list(records)]:
+        drift = _drift({k: records[k] for k in part})
+        for k in part:
+            own = enumerate(records[k])
+            times[k] = [s.total_ms / drift[turn] for turn, steps in own for s in steps]
     raw = np.array([median(times[k]) for k in widths])
     smooth = smooth_cost(raw)
     return CostTable(

@@ -19,7 +19,7 @@ DECODE_STEPS = 4
 class FakeEngine:
     """Plain steps commit one token in 10 ms, drafted ones two in 12 ms; four steps a request.
 
-    `fail(request, method)` may raise. `calls` holds what was generated, in order.
+    `live` methods can take turns. `fail(request, method)` may raise. `calls` holds what was generated, in order.
     """
 
     fail: Callable[[Request, Method], None] | None = None
@@ -31,6 +31,8 @@ class FakeEngine:
     closed: bool = False
     forgotten: int = 0
     timed: bool = True
+    observable: bool = False
+    live: int = 99
     own_costs: Sequence[CostTable] = ()
 
     def describe(self) -> EngineFacts:
@@ -114,6 +116,10 @@ class FakeEngine:
         self, method: Method, prompts: Sequence[Sequence[int]], steps: int
     ) -> list[StepRecord]:
         return [self._step(i, method) for i in range(steps)]
+
+    def together(self, methods: Sequence[Method]) -> list[list[int]]:
+        places = list(range(len(methods)))
+        return [places[first : first + self.live] for first in range(0, len(places), self.live)]
 
     def forget(self) -> None:
         self.forgotten += 1

@@ -32,6 +32,7 @@ class ReplayEngine:
     """
 
     timed = False
+    observable = False
 
     def __init__(
         self,
@@ -93,6 +94,10 @@ class ReplayEngine:
             allowed="the growth that was recorded",
             hint="cost_table=path/to/cost_table.json",
         )
+
+    def together(self, methods: Sequence[Method]) -> list[list[int]]:
+        """All of them: nothing is loaded."""
+        return [list(range(len(methods)))]
 
     def forget(self) -> None:
         """Nothing is remembered."""

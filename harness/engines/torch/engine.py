@@ -29,6 +29,7 @@ class TorchEngine:
     """Loads a Hugging Face target and a SpecForge head; fp32 or bf16, CPU or CUDA, batch 1."""
 
     timed = True
+    observable = True
     own_costs: Sequence[CostTable] = ()
 
     def __init__(
@@ -144,6 +145,10 @@ class TorchEngine:
             decoder.proposer.finish()
             records += decoder.steps[WARMUP_STEPS:]
         return records
+
+    def together(self, methods: Sequence[Method]) -> list[list[int]]:
+        """All of them: methods share the loaded networks."""
+        return [list(range(len(methods)))]
 
     def forget(self) -> None:
         """Drop the tries that live across requests."""

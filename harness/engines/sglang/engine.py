@@ -1,0 +1,245 @@
+"""The engine behind `engine=sglang`: one SGLang server per kind of method, one request at a time."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from evict.cost import CostTable
+from evict.errors import InputError
+from evict.sglang.facts import expert_count, settings_facts
+from evict.sglang.policies import describe_growth, policy_of
+from harness.engines.base import EngineFacts, Message, Method, Observer, Request, RequestTrace
+from harness.engines.locate import locate
+from harness.engines.sglang.arguments import Settings, Weights, server_kind
+from harness.engines.sglang.checkpoint import check_checkpoint
+from harness.engines.sglang.running import Fleet, Launch, Running
+from harness.engines.sglang.sampling import Sampling
+from harness.engines.sglang.support import check_version
+from harness.engines.sglang.trace import Arm, stock_trace, worker_trace
+from harness.engines.tokenizer import ChatTokenizer
+from harness.engines.torch.config import read_config
+from harness.identity import folder_hash
+from harness.machine import gpu_name, package_version
+from harness.records import StepRecord
+
+# Positions that a server keeps for drafts: the same room for every arm, whatever its tree.
+RESERVED = 128
+WARMUP_STEPS = 4
+POLICY = "EVICT"
+
+
+class SGLangEngine:
+    """Starts servers as methods ask for them and measures them from the outside, over HTTP.
+
+    model: target, draft, revisions, tensor_parallel. Names of `arguments.Settings` and of the EVICT
+    worker's configuration go into `settings`. process: how servers are kept, no part of a run's
+    identity: live_servers, log_dir, ready_timeout_s, stop_timeout_s, environment.
+    """
+
+    timed = True
+    observable = False
+    own_costs: Sequence[CostTable] = ()
+
+    def __init__(
+        self,
+        model: Mapping[str, Any],
+        process: Mapping[str, Any],
+        worker: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> None:
+        check_version(package_version("sglang"))
+        self.model = model
+        self.settings = _settings(settings)
+        self.target = locate(model["target"], model.get("revision"))
+        self.draft = self._draft_folder()
+        self.tokenizer = ChatTokenizer(self.target, bool(model.get("trust_remote_code")))
+        self.process = process
+        self.cost: CostTable | None = None
+        launch = Launch(
+            settings=self.settings,
+            weights=self._weights(),
+            folder=Path(process["log_dir"]) / secrets.token_hex(4),
+            environment={**dict(process.get("environment") or {})},
+            worker=dict(worker or {}),
+            ready_timeout_s=float(process["ready_timeout_s"]),
+            stop_timeout_s=float(process["stop_timeout_s"]),
+        )
+        self.fleet = Fleet(
+            lambda kind, growth: Running.start(kind, launch, growth), int(process["live_servers"])
+        )
+
+    @cached_property
+    def _facts(self) -> EngineFacts:
+        config = read_config(self.target)
+        s, on_gpu = self.settings, self.settings.device == "cuda"
+        device = (gpu_name() or "unknown GPU") if on_gpu else s.device
+        settings = settings_facts(
+            config,
+            device=device,
+            dtype=s.dtype,
+            attention_backend=str(s.decode_attention_backend or s.attention_backend),
+            moe_runner_backend=s.moe_runner_backend,
+            graphs=not s.disable_cuda_graph,
+            tensor_parallel=int(self.model.get("tensor_parallel") or 1),
+        )
+        folders = [self.target, *([self.draft] if self.draft else [])]
+        return EngineFacts(
+            engine="sglang",
+            model=str(self.model["name"]),
+            dtype=s.dtype,
+            device=device,
+            threads=int(self._environment().get("OMP_NUM_THREADS", 0)),
+            layers=int(config["num_hidden_layers"]),
+            experts=expert_count(config),
+            experts_per_token=int(config.get("num_experts_per_tok") or 0),
+            context_length=self._context_length() - RESERVED,
+            draft_vocab=self.sizes.draft_vocab_size if self.sizes else 0,
+            weights_hash=folder_hash(*folders)[:16],
+            versions={
+                name: package_version(name) or "source"
+                for name in ("sglang", "torch", "evict-bench")
+            },
+            settings={**settings, "overlap": str(not s.disable_overlap_schedule)},
+        )
+
+    def describe(self) -> EngineFacts:
+        """The pinned configuration; every server is refused that does not run with it."""
+        return self._facts
+
+    def encode_chat(self, messages: Sequence[Message]) -> list[int]:
+        """Token ids of the conversation with the generation prompt."""
+        return self.tokenizer.encode_chat(messages)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of token ids, special tokens left out."""
+        return self.tokenizer.decode(ids)
+
+    def set_cost(self, cost: CostTable | None) -> None:
+        """Use this table from now on; one measured elsewhere is refused, naming the fields."""
+        if cost is not None:
+            growth = {"growth": cost.fingerprint.get("growth", "")}
+            cost.check({**self.describe().fingerprint(), **growth})
+        self.cost = cost
+
+    def together(self, methods: Sequence[Method]) -> list[list[int]]:
+        """Positions of methods that can take turns without a server being stopped for another."""
+        kinds = [server_kind(method) for method in methods]
+        distinct = list(dict.fromkeys(kinds))
+        parts = [
+            distinct[first : first + self.fleet.live]
+            for first in range(0, len(distinct), self.fleet.live)
+        ]
+        return [[i for i, kind in enumerate(kinds) if kind in part] for part in parts]
+
+    def generate(
+        self, request: Request, method: Method, seed: int, observer: Observer | None = None
+    ) -> RequestTrace:
+        """One generation on the method's server, its caches flushed before and after."""
+        if observer is not None or request.record_trees:
+            raise InputError(
+                "trees are recorded in process only", seen="sglang", hint="engine=torch"
+            )
+        _check_scores(method)
+        running = self._serving(method)
+        room = self._context_length() - RESERVED - len(request.prompt_ids)
+        reply = running.client.generate(
+            request.prompt_ids, Sampling.of(request, seed, room), f"{request.prompt_id}-{_mark()}"
+        )
+        arm = Arm(method.draft_tokens, getattr(method.growth, "steps", 0))
+        if running.session is None:
+            if _lifetime(method) == "request":
+                running.client.flush_cache()
+            return stock_trace(reply, request, arm, self.decode).trace
+        return worker_trace(reply, request, arm, self.decode, running.records()).trace
+
+    def forget(self) -> None:
+        """Empty prefix caches and tries of all servers."""
+        for running in self.fleet.all():
+            running.client.flush_cache()
+
+    def forced_step_times(
+        self, method: Method, prompts: Sequence[Sequence[int]], steps: int
+    ) -> list[StepRecord]:
+        """At least `steps` records of `method`, spread over the prompts; EOS is ignored.
+
+        The first steps after each prefill are dropped, and the last, which has no interval.
+        """
+        share, records = -(-steps // len(prompts)), list[StepRecord]()
+        depth = 1 + getattr(method.growth, "steps", 0)
+        budget = (share + WARMUP_STEPS + 1) * min(method.draft_tokens, depth) + 1
+        for index, prompt in enumerate(prompts):
+            request = Request(f"forced-{index}", tuple(prompt), budget, ignore_eos=True)
+            trace = self.generate(request, method, 0)
+            records += trace.steps[WARMUP_STEPS:-1]
+        return records
+
+    def close(self) -> None:
+        """Stop every server and all that it started."""
+        self.fleet.close()
+
+    def _serving(self, method: Method) -> Running:
+        kind = server_kind(method)
+        if kind.algorithm != POLICY:
+            return self.fleet.get(kind, None)
+        running = self.fleet.get(kind, describe_growth(method.growth))
+        cost = self.cost if method.needs_cost else None
+        if cost is None:
+            method.selection.bind(None, method.draft_tokens)
+        running.order(policy_of(method.selection), cost)
+        return running
+
+    def _weights(self) -> Weights:
+        return Weights(
+            target=str(self.target),
+            draft=str(self.draft) if self.draft else None,
+            trust_remote_code=bool(self.model.get("trust_remote_code")),
+            context_length=self._context_length(),
+            tensor_parallel=int(self.model.get("tensor_parallel") or 1),
+        )
+
+    def _context_length(self) -> int:
+        return int(self.model.get("context_length") or self.settings.context_length)
+
+    def _draft_folder(self) -> Path | None:
+        self.sizes = None
+        if not self.model.get("draft"):
+            return None
+        folder = locate(self.model["draft"], self.model.get("draft_revision"))
+        self.sizes = check_checkpoint(self.target, folder)
+        return folder
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, **dict(self.process.get("environment") or {})}
+
+
+def _settings(values: Mapping[str, Any]) -> Settings:
+    known = {item.name for item in fields(Settings)}
+    if wrong := sorted(values.keys() - known):
+        raise InputError(
+            "unknown engine settings", seen=", ".join(wrong), allowed=", ".join(sorted(known))
+        )
+    return Settings(**values)
+
+
+def _check_scores(method: Method) -> None:
+    if method.scores != "draft":
+        raise InputError(
+            f"method {method.name}: SGLang's worker selects by draft scores",
+            seen=f"scores={method.scores}",
+            allowed="scores=draft",
+            hint="method=evict, or engine=torch",
+        )
+
+
+def _lifetime(method: Method) -> str:
+    return str(getattr(method.growth, "lifetime", "request"))
+
+
+def _mark() -> str:
+    return secrets.token_hex(4)
