@@ -6,10 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 2
 
-.PHONY: help setup run paper test check lint clean
+.PHONY: help setup run paper test setup-sglang test-sglang gpu-check check lint clean
 
 help:            ## List the targets
-	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 14
 
 $(BIN)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -28,6 +28,23 @@ paper: setup     ## The paper's evaluation on the lab model, 45 minutes; then ta
 
 test: setup      ## The test suite (no GPU, no network)
 	$(BIN)/python -m pytest
+
+# The real SGLang on a CPU: its wheel without its CUDA packages (2.5 GB against tens), kernels from tests/sglang/standins.
+SGLANG_VENV := .venv-sglang
+SGLANG_BIN := $(SGLANG_VENV)/bin
+
+$(SGLANG_BIN)/.ready: pyproject.toml tests/sglang/requirements.txt
+	$(PYTHON) -m venv $(SGLANG_VENV)
+	$(SGLANG_BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)'
+	$(SGLANG_BIN)/python -m pip install --quiet --disable-pip-version-check -r tests/sglang/requirements.txt
+	$(SGLANG_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps sglang==0.5.23
+	$(SGLANG_BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+setup-sglang: $(SGLANG_BIN)/.ready    ## Create .venv-sglang: SGLang 0.5.23 for CPU tests, 2.5 GB
+
+test-sglang: setup-sglang    ## The tests that drive the real SGLang, on a CPU
+	$(SGLANG_BIN)/python -m pytest -m sglang tests/sglang tests/engines
 
 check: setup     ## Formatting, types and import rules
 	$(BIN)/ruff check .

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evict.cost import CostTable
 from evict.errors import InputError
 from harness.collect import collect
 from harness.collection import Collection
@@ -151,45 +150,90 @@ def _run_pending(setup: Setup, outcome: Outcome) -> None:
     pending = [cell.method for cell in plan.pending]
     setup.price(one for one in pending if one.needs_cost or (one.speculative and not engine.timed))
     setup.tune(cell.config for cell in plan.pending)
-    setup.warm_up(pending)
     provenance = {"part": part, **collect_provenance(), "engine": asdict(facts)}
-    for group in groups:
-        _run_group(setup, meter, group, provenance, outcome)
+    blocks = schedule(engine.together(plan.methods), config.repeats)
+    if len(blocks) == 1:
+        setup.warm_up(pending)
+    for together in [[group] for group in groups] if len(blocks) == 1 else [groups]:
+        with opened(setup, together, provenance) as lanes:
+            for block in blocks:
+                if len(blocks) > 1:
+                    setup.warm_up(plan.methods[place] for place in block.lanes)
+                for group, own in zip(together, lanes, strict=True):
+                    chosen = [own[place].lane for place in block.lanes]
+                    meter.measure(group.prompts, chosen, block.repeats)
+            for group, own in zip(together, lanes, strict=True):
+                _finish(setup, meter, group, own, outcome)
 
 
-def _run_group(
-    setup: Setup, meter: Meter, group: Group, provenance: dict[str, Any], outcome: Outcome
-) -> None:
-    pending = {cell.path for cell in group.pending}
-    known = [tuned(cell.config, setup.tuning(cell.config)) for cell in group.cells]
-    cells = [cell.with_method(one) for cell, one in zip(group.cells, known, strict=True)]
-    lanes: list[Lane] = []
+@dataclass(frozen=True)
+class Block:
+    """Lanes measured interleaved, by position, for these repeats."""
+
+    lanes: Sequence[int]
+    repeats: Sequence[int]
+
+
+def schedule(parts: Sequence[Sequence[int]], repeats: int) -> list[Block]:
+    """All repeats at once where all lanes can take turns; else part by part, repeat by repeat.
+
+    Odd repeats visit the parts backwards, so that drift of the machine meets them alike.
+    """
+    if len(parts) == 1:
+        return [Block(parts[0], range(repeats))]
+    return [
+        Block(part, [repeat])
+        for repeat in range(repeats)
+        for part in (parts if repeat % 2 == 0 else list(reversed(parts)))
+    ]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A cell with its tuned setting, and its lane."""
+
+    cell: Cell
+    lane: Lane
+
+
+@contextmanager
+def opened(
+    setup: Setup, groups: Sequence[Group], provenance: dict[str, Any]
+) -> Iterator[list[list[Opened]]]:
+    """The lanes of these groups, directories of pending cells open; closed whatever happens."""
+    lanes: list[list[Opened]] = []
     try:
-        for before, cell in zip(group.cells, cells, strict=True):
-            lanes.append(Lane(cell.method, None, setup.cost(cell.method)))
-            if cell.path in pending:
-                lanes[-1].run = _open(setup, cell, lanes[-1].cost, provenance)
-                tuning = setup.tuning(before.config)
-                if tuning is not None:
-                    tuning.save(cell.path / TUNING)
-        meter.measure(group.prompts, lanes)
-        for cell, lane in zip(cells, lanes, strict=True):
-            if lane.run is not None:
-                result = verdict(setup.config, cell, group, lane.run, meter.facts)
-                outcome.results[cell.path] = result
-                lane.run.finish(result)
+        for group in groups:
+            lanes.append([])
+            for cell in group.cells:
+                lanes[-1].append(_open(setup, cell, provenance))
+        yield lanes
     finally:
-        for lane in lanes:
-            if lane.run is not None:
-                lane.run.close()
+        for one in (one for own in lanes for one in own):
+            if one.lane.run is not None:
+                one.lane.run.close()
 
 
-def _open(
-    setup: Setup, cell: Cell, cost: CostTable | None, provenance: dict[str, Any]
-) -> RunDirectory:
-    config = setup.config
-    values = cell_config(config, cell)
-    run = RunDirectory.open(cell.path, values, provenance, config.record_trees)
-    if cost is not None:
-        cost.save(cell.path / FILE)
-    return run
+def _finish(
+    setup: Setup, meter: Meter, group: Group, lanes: Sequence[Opened], outcome: Outcome
+) -> None:
+    for one in lanes:
+        if one.lane.run is not None:
+            result = verdict(setup.config, one.cell, group, one.lane.run, meter.facts)
+            outcome.results[one.cell.path] = result
+            one.lane.run.finish(result)
+
+
+def _open(setup: Setup, before: Cell, provenance: dict[str, Any]) -> Opened:
+    tuning = setup.tuning(before.config)
+    cell = before.with_method(tuned(before.config, tuning))
+    lane = Lane(cell.method, None, setup.cost(cell.method))
+    if not before.finished:
+        config = setup.config
+        values = cell_config(config, cell)
+        lane.run = RunDirectory.open(cell.path, values, provenance, config.record_trees)
+        if lane.cost is not None:
+            lane.cost.save(cell.path / FILE)
+        if tuning is not None:
+            tuning.save(cell.path / TUNING)
+    return Opened(cell, lane)

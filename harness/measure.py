@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from evict.cost import CostTable
@@ -51,26 +51,22 @@ class Meter:
         for prompt in prompts:
             self.encoded[prompt.prompt_id] = self._fit([_user(prompt.turns[0])], prompt.prompt_id)
 
-    def measure(self, prompts: Sequence[Prompt], lanes: Sequence[Lane]) -> None:
-        """All prompts and repeats; even positions run the lanes forwards, odd ones backwards.
+    def measure(
+        self, prompts: Sequence[Prompt], lanes: Sequence[Lane], repeats: Iterable[int]
+    ) -> None:
+        """These repeats of all prompts; even positions run the lanes forwards, odd ones backwards.
 
-        Lanes that the engine cannot hold at once are run in parts, one part after the other, odd
-        repeats backwards. Every repeat of a part starts from an engine that remembers nothing, so
-        that none can retrieve the answers of the one before.
+        Every repeat starts from an engine that remembers nothing, so that none can retrieve the
+        answers of the one before.
         """
         self.mark = time.perf_counter()
-        parts = self.engine.together([lane.method for lane in lanes])
-        for repeat in range(self.config.repeats):
-            for part in parts if repeat % 2 == 0 else reversed(parts):
-                self.engine.forget()
-                self._part(prompts, [lanes[place] for place in part], repeat)
-
-    def _part(self, prompts: Sequence[Prompt], lanes: Sequence[Lane], repeat: int) -> None:
-        for index, prompt in enumerate(prompts):
-            ordered = list(lanes) if (index + repeat) % 2 == 0 else list(reversed(lanes))
-            for turn in range(len(prompt.turns)):
-                for order, lane in enumerate(ordered):
-                    self._one(lane, prompt, turn, repeat, order)
+        for repeat in repeats:
+            self.engine.forget()
+            for index, prompt in enumerate(prompts):
+                ordered = list(lanes) if (index + repeat) % 2 == 0 else list(reversed(lanes))
+                for turn in range(len(prompt.turns)):
+                    for order, lane in enumerate(ordered):
+                        self._one(lane, prompt, turn, repeat, order)
 
     def use(self, cost: CostTable | None) -> None:
         """Give the engine a lane's cost table, unless it has it already."""

@@ -97,14 +97,18 @@ class TuningSource:
         candidates = [build_method(with_parameter(method, parameter, one)) for one in values]
         prompts = self._prompts()
         logs: list[list[float]] = [[] for _ in values]
-        order = list(range(len(values)))
-        self._time(candidates[0], prompts[0])
-        for done, prompt in enumerate(prompts):
-            for index in order if done % 2 == 0 else reversed(order):
-                if (time := self._time(candidates[index], prompt)) > 0:
-                    logs[index].append(math.log(time))
-            if self.progress:
-                self.progress(f"tuning {parameter} of {method.name}", (done + 1) / len(prompts))
+        parts = self.engine.together(candidates)
+        done = 0
+        for part in parts:
+            self._time(candidates[part[0]], prompts[0])
+            for turn, prompt in enumerate(prompts):
+                for index in part if turn % 2 == 0 else reversed(part):
+                    if (time := self._time(candidates[index], prompt)) > 0:
+                        logs[index].append(math.log(time))
+                done += len(part)
+                if self.progress:
+                    share = done / len(candidates) / len(prompts)
+                    self.progress(f"tuning {parameter} of {method.name}", share)
         if not all(logs):
             raise InputError(f"tuning {parameter}: no calibration prompt gave a decode token")
         times = [math.exp(fmean(one)) for one in logs]

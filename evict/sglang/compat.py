@@ -22,7 +22,7 @@ from sglang.srt.speculative import eagle_worker_v2
 from sglang.srt.speculative.eagle_draft_cuda_graph_runner import EAGLEDraftCudaGraphRunner
 from sglang.srt.speculative.eagle_utils import per_step_draft_out_cache_loc
 from sglang.srt.speculative.eagle_worker_v2 import EagleDraftWorker, EAGLEWorkerV2
-from sglang.srt.speculative.spec_utils import select_top_k_tokens
+from sglang.srt.speculative.spec_utils import renorm_draft_probs, select_top_k_tokens
 from sglang.srt.state_capturer.routed_experts import set_global_experts_capturer
 from sglang.srt.utils.common import fast_topk
 from torch import Tensor
@@ -37,6 +37,7 @@ __all__ = [
     "fast_topk",
     "forward_context",
     "per_step_draft_out_cache_loc",
+    "renorm_draft_probs",
     "select_top_k_tokens",
 ]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
 
 from evict.growth import DynamicDepth, level_capacity
 from evict.sglang import compat
+from evict.sglang.depth_segments import DepthSegmentsGraphRunner
 from evict.sglang.draft_worker import EvictDraftWorker
 
 
@@ -16,13 +18,15 @@ class _Stop(Exception):
 
 
 class DepthGatedDraftWorker(EvictDraftWorker):
-    """The parent's draft loop, left early by the rule of `evict.growth.DynamicDepth`.
+    """Drafts until the rule of `evict.growth.DynamicDepth` stops it.
 
-    After each depth in the rule's `check_depths` one number is read back from the device, which is
-    inherent to the method.
+    After each depth in the rule's `check_depths` the beam's scores are read back from the device,
+    which is inherent to the method. Eagerly the parent's loop is left early; with CUDA graphs the
+    loop is captured in segments. captured: what stands in for the loop while it is captured.
     """
 
     growth: DynamicDepth
+    captured: Callable[[Any], Any] | None = None
 
     def tree_sizes(self) -> set[int]:
         """Nodes of the trees that each depth can leave."""
@@ -34,14 +38,15 @@ class DepthGatedDraftWorker(EvictDraftWorker):
 
     def draft_forward(self, forward_batch: Any) -> Any:
         """The parent's loop over levels, asked after each whether to go on."""
+        if self.captured is not None:
+            return self.captured(forward_batch)
         levels: list[tuple[Tensor, Tensor, Tensor]] = []
 
         def select(step: int, *parts: Any) -> Any:
             chosen = compat.select_top_k_tokens(step, *parts)
             levels.append(chosen[3])
-            log_scores_BW = chosen[2].log()
             depth = step + 1
-            if depth < self.speculative_num_steps and not self._go_on(depth, log_scores_BW):
+            if depth in self.growth.check_depths and not self.go_on(depth, chosen[2].cpu()):
                 raise _Stop
             return chosen
 
@@ -51,9 +56,20 @@ class DepthGatedDraftWorker(EvictDraftWorker):
         except _Stop:
             scores, tokens, parents = (list(column) for column in zip(*levels, strict=True))
             width = self.speculative_num_draft_tokens
-            parents_BP, indices_Bn, tokens_Bn = self.finalise(scores, tokens, parents, width)
-            return parents_BP, indices_Bn, tokens_Bn, None
+            return (*self.finalise(scores, tokens, parents, width), None)
 
-    def _go_on(self, depth: int, log_scores_BW: Tensor) -> bool:
-        """One decision per batch: on while any of its beams is likely enough."""
-        return any(self.growth.keep_growing(depth, row_W) for row_W in log_scores_BW)
+    def go_on(self, depth: int, scores_BW: Tensor) -> bool:
+        """One decision per batch: on while any of its beams is likely enough.
+
+        scores_BW: path probabilities of the nodes to expand next, on the host.
+        """
+        return any(self.growth.keep_growing(depth, row_W.log()) for row_W in scores_BW)
+
+    def drew(self, depth: int) -> None:
+        """A graph runner tells how many levels the step's tree has."""
+        self._levels = depth
+
+    def _capture_cuda_graphs(self) -> None:
+        """The parent's captures, with the draft loop in segments."""
+        with compat.swapped(EAGLEDraftCudaGraphRunner=DepthSegmentsGraphRunner):
+            super()._capture_cuda_graphs()

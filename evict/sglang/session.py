@@ -25,13 +25,15 @@ class Orders:
     """What the worker shall do from the next flush on.
 
     epoch: grows with every order; the worker repeats the one it follows. policy: selection as
-    plain data (`evict.sglang.policies`). costs: cost tables by batch size ("1", "2", ...), as
+    plain data (`evict.sglang.policies`). growth: how trees are grown, likewise; empty keeps the one
+    in use, another class needs another server. costs: cost tables by batch size ("1", "2", ...), as
     `CostTable.to_dict` writes them; empty keeps the ones in use. record_trees: keep the whole
     tree of every step. record_steps: keep step records at all.
     """
 
     epoch: int
     policy: dict[str, Any]
+    growth: dict[str, Any] = field(default_factory=dict)
     costs: dict[str, dict[str, Any]] = field(default_factory=dict)
     record_trees: bool = False
     record_steps: bool = True

@@ -64,8 +64,8 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
         self.facts = compat.resolved(runner)
         self.graph_widths = self._graph_widths()
         widths = self.graph_widths or {1: pool.widths}
-        growth = repr(self._draft_worker.growth)
-        self.steering = Steering(self._draft_worker.selector, widths, self.facts, growth)
+        drafter = self._draft_worker
+        self.steering = Steering(drafter.selector, widths, self.facts, drafter.growth)
         costs = compat.broadcast_object(self.config.cost_tables())
         self.steering.begin(self.config.policy, costs)
         self._report()
@@ -116,7 +116,8 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
             self.session.append(records)
         orders = compat.broadcast_object(self.session.orders())
         if orders is not None and orders.epoch != self.steering.epoch:
-            self.steering.obey(orders)
+            self.steering.obey(orders, self.speculative_num_steps, self.topk)
+            self._draft_worker.growth = self.steering.growth
             self.recorder.active = orders.record_steps
             self.recorder.record_trees = orders.record_trees
         self._report()

@@ -142,3 +142,42 @@ def test_nothing_is_written_outside_the_results_folder(bench: Bench) -> None:
 def test_every_repeat_starts_from_an_engine_that_remembers_nothing(bench: Bench) -> None:
     bench.run(VANILLA, "repeats=3")
     assert bench.engine.forgotten == 3
+
+
+def test_methods_that_cannot_share_an_engine_run_in_parts_and_repeats_visit_them_in_turn(
+    bench: Bench,
+) -> None:
+    bench.engine.live = 2
+    outcome = bench.run("method=evict", "compare=[vanilla,eagle3]", "repeats=2", "profile=auto")
+    seen = [method for _, method in bench.measured]
+    pair, alone = ["evict", "vanilla"], ["eagle3"] * 4
+    assert seen[:12] == pair + pair[::-1] + pair + pair[::-1] + alone
+    assert seen[12:] == alone + pair[::-1] + pair + pair[::-1] + pair
+    assert [len(rows(path)) for path in outcome.runs] == [8, 8, 8]
+    assert outcome.exit_code(False) == 0
+
+
+def test_every_part_is_warmed_up_before_it_is_measured(bench: Bench) -> None:
+    bench.engine.live = 1
+    bench.run("method=evict", "compare=[vanilla]")
+    kinds = [(name, prompt.startswith("calibration")) for prompt, name in bench.engine.calls]
+    assert kinds == [("evict", True)] + [("evict", False)] * 4 + [("vanilla", True)] + [
+        ("vanilla", False)
+    ] * 4
+
+
+def test_parts_that_were_cut_are_taken_up_where_they_stood(bench: Bench) -> None:
+    bench.engine.live = 1
+
+    def cut(request: object, method: Method) -> None:
+        if method.name == "vanilla" and len(bench.measured) > 6:
+            raise KeyboardInterrupt
+
+    bench.engine.fail = cut
+    with pytest.raises(KeyboardInterrupt):
+        bench.run("method=evict", "compare=[vanilla]")
+    bench.engine.fail = None
+    before = len(bench.measured)
+    outcome = bench.run("method=evict", "compare=[vanilla]")
+    assert len(bench.measured) - before == 2
+    assert [len(rows(path)) for path in outcome.runs] == [4, 4]

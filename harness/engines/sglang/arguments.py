@@ -136,7 +136,7 @@ def _tree_kind(method: Method) -> Kind:
     rule = method.growth
     shapes: dict[type, tuple[str, ...]] = {
         FixedDepth: (),
-        DynamicDepth: ("threshold", "check_depths"),
+        DynamicDepth: ("check_depths",),
     }
     if type(rule) not in shapes:
         raise InputError(

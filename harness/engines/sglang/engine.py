@@ -1,4 +1,4 @@
-"""The engine behind `engine=sglang`: one SGLang server per kind of method, one request at a time."""
+"""The engine behind `engine=sglang`: a server per kind of method, one request at a time."""
 
 from __future__ import annotations
 
@@ -187,11 +187,12 @@ class SGLangEngine:
         kind = server_kind(method)
         if kind.algorithm != POLICY:
             return self.fleet.get(kind, None)
-        running = self.fleet.get(kind, describe_growth(method.growth))
+        growth = describe_growth(method.growth)
+        running = self.fleet.get(kind, growth)
         cost = self.cost if method.needs_cost else None
         if cost is None:
             method.selection.bind(None, method.draft_tokens)
-        running.order(policy_of(method.selection), cost)
+        running.order(policy_of(method.selection), growth, cost)
         return running
 
     def _weights(self) -> Weights:

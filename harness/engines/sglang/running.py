@@ -103,15 +103,20 @@ class Running:
             )
         return cls(server, client, document, session)
 
-    def order(self, policy: Mapping[str, Any], cost: CostTable | None, **flags: bool) -> None:
+    def order(
+        self,
+        policy: Mapping[str, Any],
+        growth: Mapping[str, Any],
+        cost: CostTable | None,
+    ) -> None:
         """Make the worker follow this policy from now on; InputError says why it will not."""
-        session = self._need_session()
-        costs = {} if cost is None else {"1": cost.to_dict()}
         before = self._orders
-        asked = (dict(policy), flags, cost is self._cost)
-        if before and asked == (before.policy, _flags(before), True):
+        given = (dict(policy), dict(growth))
+        if before and given == (before.policy, before.growth) and cost is self._cost:
             return
-        orders = Orders(before.epoch + 1 if before else 1, dict(policy), costs, **flags)
+        costs = {} if cost is None else {"1": cost.to_dict()}
+        orders = Orders(before.epoch + 1 if before else 1, *given, costs)
+        session = self._need_session()
         session.give(orders)
         self.client.flush_cache()
         state = session.state() or {}
@@ -142,10 +147,6 @@ def _session(folder: Path, settings: Mapping[str, Any]) -> Session:
     document = {**settings, "policy": {"name": "full"}, "session": "session"}
     (folder / "evict.json").write_text(json.dumps(document, indent=1))
     return Session(folder / "session")
-
-
-def _flags(orders: Orders) -> dict[str, bool]:
-    return {"record_trees": orders.record_trees, "record_steps": orders.record_steps}
 
 
 Start = Callable[[Kind, Mapping[str, Any] | None], Running]
