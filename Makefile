@@ -36,8 +36,8 @@ SGLANG_BIN := $(SGLANG_VENV)/bin
 $(SGLANG_BIN)/.ready: pyproject.toml tests/sglang/requirements.txt
 	$(PYTHON) -m venv $(SGLANG_VENV)
 	$(SGLANG_BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)'
-	$(SGLANG_BIN)/python -m pip install --quiet --disable-pip-version-check -r tests/sglang/requirements.txt
 	$(SGLANG_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps sglang==0.5.23
+	$(SGLANG_BIN)/python -m pip install --quiet --disable-pip-version-check -r tests/sglang/requirements.txt
 	$(SGLANG_BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	@touch $@
 

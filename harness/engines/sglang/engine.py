@@ -65,8 +65,8 @@ class SGLangEngine:
             settings=self.settings,
             weights=self._weights(),
             folder=Path(process["log_dir"]) / secrets.token_hex(4),
-            environment={**dict(process.get("environment") or {})},
-            worker=dict(worker or {}),
+            environment=dict(process.get("environment") or {}),
+            worker=_plain(worker or {}),
             ready_timeout_s=float(process["ready_timeout_s"]),
             stop_timeout_s=float(process["stop_timeout_s"]),
         )
@@ -219,13 +219,22 @@ class SGLangEngine:
         return {**os.environ, **dict(self.process.get("environment") or {})}
 
 
+def _plain(value: Any) -> Any:
+    """Configuration nodes as the plain data that JSON takes."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(one) for one in value]
+    return value
+
+
 def _settings(values: Mapping[str, Any]) -> Settings:
     known = {item.name for item in fields(Settings)}
     if wrong := sorted(values.keys() - known):
         raise InputError(
             "unknown engine settings", seen=", ".join(wrong), allowed=", ".join(sorted(known))
         )
-    return Settings(**values)
+    return Settings(**_plain(values))
 
 
 def _check_scores(method: Method) -> None:

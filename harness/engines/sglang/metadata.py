@@ -150,7 +150,7 @@ def _present(value: int | None, name: str) -> int:
 
 def _typed(raw: Mapping[str, Any], name: str, kind: type) -> Any:
     value = raw.get(name)
-    if True:
+    if value is None or (isinstance(value, kind) and not isinstance(value, bool)):
         return value
     raise UnreadableReply(f"meta_info: {name} is {value!r}, expected {kind.__name__}")
 

@@ -14,7 +14,7 @@ from evict.sglang.config import VARIABLE
 from evict.sglang.session import Orders, Session
 from harness.engines.sglang.arguments import Kind, Settings, Weights, server_arguments
 from harness.engines.sglang.client import Client
-from harness.engines.sglang.effective import check_applied, check_publishable, effective
+from harness.engines.sglang.effective import check_applied, check_publishable, comparable, effective
 from harness.engines.sglang.server import Server
 from harness.engines.sglang.spec import ServerSpec
 
@@ -160,6 +160,7 @@ class Fleet:
             raise InputError("servers that may run at once", seen=live, allowed=">= 1")
         self._start, self.live = start, live
         self._running: dict[Kind, Running] = {}
+        self._first: tuple[str, dict[str, Any]] | None = None
 
     def get(self, kind: Kind, growth: Mapping[str, Any] | None) -> Running:
         """The server of this kind, started now if it is not up."""
@@ -171,8 +172,19 @@ class Fleet:
             while len(self._running) >= self.live:
                 self._running.pop(next(iter(self._running))).close()
             running = self._start(kind, growth)
+            self._compare(kind, running)
         self._running[kind] = running
         return running
+
+    def _compare(self, kind: Kind, running: Running) -> None:
+        """InputError, and the server stopped, where it differs from the first in more than drafts."""
+        name = kind.algorithm or "plain"
+        if self._first is None:
+            self._first = (name, running.document)
+        reasons = comparable({self._first[0]: self._first[1], f"{name} (new)": running.document})
+        if reasons:
+            running.close()
+            raise InputError("two servers run with different settings", seen="; ".join(reasons))
 
     def all(self) -> list[Running]:
         """The servers that are up."""
