@@ -142,7 +142,7 @@ def engine_opener(config: RunConfig) -> Callable[[], Engine]:
 
     def open_engine() -> Engine:
         node = {key: value for key, value in config.engine.items() if key != "name"}
-        factory = _build({**node, "_partial_": True})
+        factory = _build({**node, "_partial_": True, "_convert_": "all"})
         return cast(Engine, factory(model=asdict(model)))
 
     return open_engine

@@ -1,6 +1,7 @@
 """What is written down: one step, one request, one run. The schema, and nothing else.
 
-Units are in the names. A measurement that was not taken is None, never 0 or 1.
+Units are in the names. A measurement that was not taken is None, never 0 or 1; among the times of a
+step, whose columns are numbers, it is NaN in memory and null in the file.
 """
 
 from __future__ import annotations

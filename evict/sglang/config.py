@@ -106,6 +106,11 @@ def read_costs(costs: Mapping[str, Any]) -> dict[int, CostTable]:
             raise InputError("costs: batch size", seen=repr(batch), allowed='"1", "2", ...')
         read = CostTable.from_dict if isinstance(table, Mapping) else CostTable.load
         tables[int(batch)] = read(table)
+        measured = tables[int(batch)].fingerprint.get("setting.batch", str(batch))
+        if measured != str(batch):
+            raise InputError(
+                f"the cost table of batch size {batch} was measured at another", seen=measured
+            )
     return dict(sorted(tables.items()))
 
 

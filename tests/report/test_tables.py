@@ -12,6 +12,7 @@ from harness.collection import Collection
 from harness.report.layouts import texts
 from harness.report.spec import Missing
 from harness.report.tables import TABLES
+from harness.report.tables.measures import step_means
 from harness.stats import Pair, speedup
 from tests.support.collection import sample_collection
 from tests.support.sample_methods import EVICT, VANILLA
@@ -208,6 +209,20 @@ def test_acceptance_rates_follow_from_the_steps(data: Collection) -> None:
     assert found["length"].iloc[0] == pytest.approx(1 + own.mean())
     assert found.at[2, "conditional"] == pytest.approx((own >= 2).sum() / (own >= 1).sum())
     assert math.isnan(found.at[0, "conditional"])
+
+
+def test_a_stage_that_was_not_measured_has_no_share_and_does_not_count_as_none(
+    data: Collection,
+) -> None:
+    runs = data.runs[data.runs["method"] == "eagle3"].head(1)
+    steps = data.steps[data.steps["run"].isin(runs["run"])].copy()
+    steps.loc[:, "draft_ms"] = float("nan")
+    steps.loc[steps.index[::2], "verify_ms"] = float("nan")
+    found = step_means(replace(data, steps=steps), runs)
+    kept = steps.dropna(subset="verify_ms")
+    assert found["draft_share"] is None
+    expected = kept["verify_ms"].sum() / kept["total_ms"].sum()
+    assert found["verify_share"] == pytest.approx(expected)
 
 
 def test_shares_leave_the_root_out_of_the_ratios(data: Collection) -> None:

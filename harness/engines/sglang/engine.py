@@ -5,27 +5,31 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from evict.cost import CostTable
 from evict.errors import InputError
-from evict.sglang.facts import expert_count, settings_facts
 from evict.sglang.policies import describe_growth, policy_of
 from harness.engines.base import EngineFacts, Message, Method, Observer, Request, RequestTrace
 from harness.engines.locate import locate
 from harness.engines.sglang.arguments import Settings, Weights, server_kind
+from harness.engines.sglang.batch import (
+    plain_steps_of_batch,
+    together,
+    worker_steps_of_batch,
+)
 from harness.engines.sglang.checkpoint import check_checkpoint
+from harness.engines.sglang.facts import engine_facts
 from harness.engines.sglang.running import Fleet, Launch, Running
 from harness.engines.sglang.sampling import Sampling
 from harness.engines.sglang.support import check_version
 from harness.engines.sglang.trace import Arm, stock_trace, worker_trace
 from harness.engines.tokenizer import ChatTokenizer
 from harness.engines.torch.config import read_config
-from harness.identity import folder_hash
-from harness.machine import gpu_name, package_version
+from harness.machine import package_version
 from harness.records import StepRecord
 
 # Positions that a server keeps for drafts: the same room for every arm, whatever its tree.
@@ -38,7 +42,8 @@ class SGLangEngine:
     """Starts servers as methods ask for them and measures them from the outside, over HTTP.
 
     model: target, draft, revisions, tensor_parallel. Names of `arguments.Settings` and of the EVICT
-    worker's configuration go into `settings`. process: how servers are kept, no part of a run's
+    worker's configuration go into `settings`. batch: requests at once while step costs are
+    measured. process: how servers are kept, no part of a run's
     identity: live_servers, log_dir, ready_timeout_s, stop_timeout_s, environment.
     """
 
@@ -51,6 +56,7 @@ class SGLangEngine:
         model: Mapping[str, Any],
         process: Mapping[str, Any],
         worker: Mapping[str, Any] | None = None,
+        batch: int = 1,
         **settings: Any,
     ) -> None:
         check_version(package_version("sglang"))
@@ -60,15 +66,17 @@ class SGLangEngine:
         self.draft = self._draft_folder()
         self.tokenizer = ChatTokenizer(self.target, bool(model.get("trust_remote_code")))
         self.process = process
+        self.batch = batch
         self.cost: CostTable | None = None
         launch = Launch(
             settings=self.settings,
             weights=self._weights(),
             folder=Path(process["log_dir"]) / secrets.token_hex(4),
             environment=dict(process.get("environment") or {}),
-            worker=_plain(worker or {}),
+            worker=dict(worker or {}),
             ready_timeout_s=float(process["ready_timeout_s"]),
             stop_timeout_s=float(process["stop_timeout_s"]),
+            vocab=int(read_config(self.target)["vocab_size"]),
         )
         self.fleet = Fleet(
             lambda kind, growth: Running.start(kind, launch, growth), int(process["live_servers"])
@@ -76,36 +84,13 @@ class SGLangEngine:
 
     @cached_property
     def _facts(self) -> EngineFacts:
-        config = read_config(self.target)
-        s, on_gpu = self.settings, self.settings.device == "cuda"
-        device = (gpu_name() or "unknown GPU") if on_gpu else s.device
-        settings = settings_facts(
-            config,
-            device=device,
-            dtype=s.dtype,
-            attention_backend=str(s.decode_attention_backend or s.attention_backend),
-            moe_runner_backend=s.moe_runner_backend,
-            graphs=not s.disable_cuda_graph,
-            tensor_parallel=int(self.model.get("tensor_parallel") or 1),
-        )
-        folders = [self.target, *([self.draft] if self.draft else [])]
-        return EngineFacts(
-            engine="sglang",
-            model=str(self.model["name"]),
-            dtype=s.dtype,
-            device=device,
-            threads=int(self._environment().get("OMP_NUM_THREADS", 0)),
-            layers=int(config["num_hidden_layers"]),
-            experts=expert_count(config),
-            experts_per_token=int(config.get("num_experts_per_tok") or 0),
+        threads = int(self._environment().get("OMP_NUM_THREADS", 0))
+        facts = engine_facts(self.model, self.settings, self.target, self.draft, threads)
+        return replace(
+            facts,
             context_length=self._context_length() - RESERVED,
             draft_vocab=self.sizes.draft_vocab_size if self.sizes else 0,
-            weights_hash=folder_hash(*folders)[:16],
-            versions={
-                name: package_version(name) or "source"
-                for name in ("sglang", "torch", "evict-bench")
-            },
-            settings={**settings, "overlap": str(not s.disable_overlap_schedule)},
+            settings={**facts.settings, "batch": str(self.batch)},
         )
 
     def describe(self) -> EngineFacts:
@@ -145,11 +130,18 @@ class SGLangEngine:
             raise InputError(
                 "trees are recorded in process only", seen="sglang", hint="engine=torch"
             )
+        if self.batch > 1:
+            raise InputError(
+                "requests are measured one at a time; a batch is for step costs",
+                seen=f"engine.batch={self.batch}",
+                hint="profile=only, or engine.batch=1",
+            )
         _check_scores(method)
         running = self._serving(method)
-        room = self._context_length() - RESERVED - len(request.prompt_ids)
         reply = running.client.generate(
-            request.prompt_ids, Sampling.of(request, seed, room), f"{request.prompt_id}-{_mark()}"
+            request.prompt_ids,
+            Sampling.of(request, seed, self._room(request)),
+            f"{request.prompt_id}-{_mark()}",
         )
         arm = Arm(method.draft_tokens, getattr(method.growth, "steps", 0))
         if running.session is None:
@@ -168,16 +160,26 @@ class SGLangEngine:
     ) -> list[StepRecord]:
         """At least `steps` records of `method`, spread over the prompts; EOS is ignored.
 
-        The first steps after each prefill are dropped, and the last, which has no interval.
+        The first steps after each prefill are dropped, and the last, which has no interval. With
+        `batch` above 1 that many copies of a prompt run at once.
         """
         share, records = -(-steps // len(prompts)), list[StepRecord]()
         depth = 1 + getattr(method.growth, "steps", 0)
         budget = (share + WARMUP_STEPS + 1) * min(method.draft_tokens, depth) + 1
         for index, prompt in enumerate(prompts):
             request = Request(f"forced-{index}", tuple(prompt), budget, ignore_eos=True)
-            trace = self.generate(request, method, 0)
-            records += trace.steps[WARMUP_STEPS:-1]
+            records += self._batch_steps(request, method)[WARMUP_STEPS:-1]
         return records
+
+    def _batch_steps(self, request: Request, method: Method) -> list[StepRecord]:
+        if self.batch == 1:
+            return self.generate(request, method, 0).steps
+        running = self._serving(method)
+        sampling = Sampling.of(request, 0, self._room(request))
+        replies = together(running, [request.prompt_ids] * self.batch, sampling)
+        if running.session is None:
+            return plain_steps_of_batch(replies)
+        return worker_steps_of_batch(running.records(), self.batch)
 
     def close(self) -> None:
         """Stop every server and all that it started."""
@@ -204,6 +206,9 @@ class SGLangEngine:
             tensor_parallel=int(self.model.get("tensor_parallel") or 1),
         )
 
+    def _room(self, request: Request) -> int:
+        return self._context_length() - RESERVED - len(request.prompt_ids)
+
     def _context_length(self) -> int:
         return int(self.model.get("context_length") or self.settings.context_length)
 
@@ -219,22 +224,13 @@ class SGLangEngine:
         return {**os.environ, **dict(self.process.get("environment") or {})}
 
 
-def _plain(value: Any) -> Any:
-    """Configuration nodes as the plain data that JSON takes."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(one) for one in value]
-    return value
-
-
 def _settings(values: Mapping[str, Any]) -> Settings:
     known = {item.name for item in fields(Settings)}
     if wrong := sorted(values.keys() - known):
         raise InputError(
             "unknown engine settings", seen=", ".join(wrong), allowed=", ".join(sorted(known))
         )
-    return Settings(**_plain(values))
+    return Settings(**values)
 
 
 def _check_scores(method: Method) -> None:

@@ -27,6 +27,7 @@ class Launch:
 
     folder: logs, plugin configuration, session and read-back of each server lie here. worker:
     settings of the EVICT worker (`evict.sglang.config.EvictConfig`) without policy and session.
+    vocab: size of the target's vocabulary; prompts with larger ids are refused.
     """
 
     settings: Settings
@@ -36,6 +37,7 @@ class Launch:
     worker: Mapping[str, Any] = field(default_factory=dict)
     ready_timeout_s: float = 1200.0
     stop_timeout_s: float = 30.0
+    vocab: int | None = None
 
 
 @dataclass
@@ -76,7 +78,7 @@ class Running:
         )
         server = Server.start(spec)
         try:
-            return cls._checked(server, wanted, environment, session, folder)
+            return cls._checked(server, wanted, environment, session, folder, launch.vocab)
         except BaseException:
             server.stop()
             raise
@@ -89,8 +91,9 @@ class Running:
         environment: Mapping[str, str],
         session: Session | None,
         folder: Path,
+        vocab: int | None,
     ) -> Running:
-        client = Client(server.url, server.api_key)
+        client = Client(server.url, server.api_key, vocab=vocab)
         document = effective(client.server_info())
         (folder / "effective.json").write_text(json.dumps(document, indent=1, default=str))
         check_applied(wanted, document)
@@ -177,7 +180,7 @@ class Fleet:
         return running
 
     def _compare(self, kind: Kind, running: Running) -> None:
-        """InputError, and the server stopped, where it differs from the first in more than drafts."""
+        """InputError, and the server stopped, where more than drafting sets it apart."""
         name = kind.algorithm or "plain"
         if self._first is None:
             self._first = (name, running.document)

@@ -19,6 +19,7 @@ from harness.report.figures.style import (
     settings,
     styled,
 )
+from harness.report.tables.measures import stage_share
 
 COMMAND = "python run.py +experiment=fig1"
 PLAIN = "plain"
@@ -72,10 +73,7 @@ def _shares(data: Collection, engine: str, temperature: float) -> pd.DataFrame:
         {
             "width": width,
             "steps": len(steps),
-            **{
-                f"{stage}_share": steps[f"{stage}_ms"].sum() / steps["total_ms"].sum()
-                for stage in STAGES
-            },
+            **{f"{stage}_share": stage_share(steps, stage) for stage in STAGES},
             "step_ms": steps["total_ms"].mean(),
         }
         for width, steps in widths.items()

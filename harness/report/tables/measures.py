@@ -48,21 +48,28 @@ def is_speed(runs: pd.DataFrame) -> bool:
 def step_means(data: Collection, runs: pd.DataFrame) -> dict[str, Any]:
     """steps, mat, mean_k, experts_per_layer and each stage's share of the step time.
 
-    Means over steps; None where there is no step, or no time (recorded runs: no share).
+    Means over steps; None where there is no step, or no time (recorded runs, stages that a server
+    does not tell: no share).
     """
     steps = own_steps(data, runs)
     if steps.empty:
         names = ("mat", "mean_k", "experts_per_layer", *(f"{stage}_share" for stage in STAGES))
         return {"steps": 0, **dict.fromkeys(names)}
-    total = 0.0 if runs["recorded"].any() else float(steps["total_ms"].sum())
+    timed = steps.iloc[:0] if runs["recorded"].any() else steps
     union = pd.to_numeric(steps["expert_union"]).dropna()
     return {
         "steps": len(steps),
         "mat": ratio(steps["committed"].sum(), len(steps)),
         "mean_k": float(steps["verified"].mean()),
         "experts_per_layer": float(union.mean()) if len(union) else None,
-        **{f"{stage}_share": ratio(steps[f"{stage}_ms"].sum(), total) for stage in STAGES},
+        **{f"{stage}_share": stage_share(timed, stage) for stage in STAGES},
     }
+
+
+def stage_share(steps: pd.DataFrame, stage: str) -> float | None:
+    """A stage's time over the whole time of the steps that have both; None where none has."""
+    measured = steps[[f"{stage}_ms", "total_ms"]].apply(pd.to_numeric).dropna()
+    return ratio(measured[f"{stage}_ms"].sum(), measured["total_ms"].sum())
 
 
 def ratio(part: float, whole: float) -> float | None:

@@ -47,7 +47,7 @@ def _spread(block: Collection) -> pd.DataFrame:
     for method, own in in_order(block.runs).groupby("method_hash", sort=False):
         if not is_speed(own):
             continue
-        times = own_steps(block, own)["total_ms"].tolist()
+        times = own_steps(block, own)["total_ms"].dropna().tolist()
         speeds = _by_repeat(block, own)
         interval = mean_interval(speeds)
         rows.append(
