@@ -105,6 +105,10 @@ def _check_tree(steps: int, topk: int, draft_tokens: int) -> None:
         )
 
 
+def _dp_attention(args: Any) -> bool:
+    return bool(args.enable_dp_attention) or (args.attn_dp_size or 1) > 1
+
+
 def _trtllm(args: Any) -> bool:
     names = (args.attention_backend, args.prefill_attention_backend, args.decode_attention_backend)
     return "trtllm_mha" in names
@@ -112,7 +116,7 @@ def _trtllm(args: Any) -> bool:
 
 Check = Callable[[Any], bool]
 REFUSED: dict[str, tuple[Check, str]] = {
-    "DP attention": (lambda args: bool(args.enable_dp_attention), "drop --enable-dp-attention"),
+    "DP attention": (_dp_attention, "drop --enable-dp-attention and --attn-dp-size"),
     "data parallelism in one server": (lambda args: args.dp_size > 1, "--dp-size 1"),
     "pipeline parallelism": (lambda args: args.pp_size > 1, "--pp-size 1 and --tp-size"),
     "adaptive speculation": (

@@ -1,6 +1,6 @@
 """Every private name of SGLang 0.5.23 that the plugin touches; no other file knows one.
 
-Imported inside SGLang's processes only, after `version.check`. RELIED_ON lists what is called or
+Imported inside SGLang's processes only, after `version.check`. `relied_on` lists what is called or
 overridden, so that a test can compare each signature with the installed package's.
 """
 

@@ -55,7 +55,8 @@ class Settings:
     Names are SGLang's. prefill_attention_backend and decode_attention_backend override
     attention_backend where set. cuda_graph_bs_decode: batch sizes with a captured decode graph,
     unused where disable_cuda_graph is set (the eager regime). context_length: the model's wins
-    where it names one. server_args: further arguments, given to every server (speculative_* to
+    where it names one. sleep_on_idle: a server that waits would otherwise keep a core busy beside
+    the one that is measured. server_args: further arguments, given to every server (speculative_* to
     speculative ones only).
     """
 
@@ -74,6 +75,7 @@ class Settings:
     mem_fraction_static: float = 0.8
     random_seed: int = 0
     disable_overlap_schedule: bool = False
+    sleep_on_idle: bool = True
     server_args: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
 
