@@ -107,8 +107,9 @@ class FixedPrefix:
     needs_cost: ClassVar[bool] = False
 
     def bind(self, cost: CostTable | None, draft_tokens: int) -> Selector:
-        if not 1 <= self.k <= draft_tokens:
-            raise InputError("fixed verify length k", seen=self.k, allowed=f"1..{draft_tokens}")
+        if type(self.k) is not int or not 1 <= self.k <= draft_tokens:
+            allowed = f"whole numbers in 1..{draft_tokens}"
+            raise InputError("fixed verify length k", seen=repr(self.k), allowed=allowed)
         return Cheapest(_prices(draft_tokens, lambda n: _only(min(self.k, n), n)))
 
 

@@ -114,6 +114,11 @@ def _trtllm(args: Any) -> bool:
     return "trtllm_mha" in names
 
 
+def _lossy(args: Any) -> bool:
+    names = ("speculative_accept_threshold_single", "speculative_accept_threshold_acc")
+    return any(getattr(args, name) != 1.0 for name in names)
+
+
 Check = Callable[[Any], bool]
 REFUSED: dict[str, tuple[Check, str]] = {
     "DP attention": (_dp_attention, "drop --enable-dp-attention and --attn-dp-size"),
@@ -135,5 +140,6 @@ REFUSED: dict[str, tuple[Check, str]] = {
         lambda args: bool(args.enable_two_batch_overlap),
         "drop --enable-two-batch-overlap",
     ),
+    "accept thresholds other than 1": (_lossy, "drop them: they change the output distribution"),
     "the attention backend trtllm_mha": (_trtllm, "--attention-backend flashinfer"),
 }

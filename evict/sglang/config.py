@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -18,6 +19,18 @@ from evict.errors import InputError
 from evict.sglang.policies import growth_of, selection_of
 
 VARIABLE = "EVICT_CONFIG"
+NONE = type(None)
+WORDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", NONE: "null"}
+TYPES: dict[str, tuple[type, ...]] = {
+    "policy": (dict,),
+    "growth": (dict,),
+    "costs": (dict,),
+    "tiers": (list, NONE),
+    "graph_batches": (list,),
+    "agreement": (str,),
+    "session": (str, NONE),
+    "count_experts": (bool,),
+}
 AGREEMENTS = ("broadcast", "assert", "none")
 HINT = f'export {VARIABLE}=evict.json, with {{"costs": {{"1": "cost_table.json"}}}} in it'
 
@@ -65,6 +78,7 @@ class EvictConfig:
         if not isinstance(values, dict) or (wrong := sorted(values.keys() - set(known))):
             seen = ", ".join(wrong) if isinstance(values, dict) else type(values).__name__
             raise InputError(f"{VARIABLE}: unknown settings", seen=seen, allowed=", ".join(known))
+        _check_types(values)
         lists = {key: tuple(values[key]) for key in ("tiers", "graph_batches") if values.get(key)}
         settings = cls(**{**values, **lists})
         costs = {batch: _resolved(table, folder) for batch, table in settings.costs.items()}
@@ -78,8 +92,9 @@ class EvictConfig:
         if self.agreement not in AGREEMENTS:
             raise InputError("agreement", seen=self.agreement, allowed=", ".join(AGREEMENTS))
         _check_tiers(self.tiers, draft_tokens)
-        if any(type(size) is not int or size < 1 for size in self.graph_batches):
-            raise InputError("graph_batches", seen=self.graph_batches, allowed="sizes >= 1")
+        sizes = self.graph_batches
+        if not sizes or any(type(size) is not int or size < 1 for size in sizes):
+            raise InputError("graph_batches", seen=sizes, allowed="at least one size, each >= 1")
         tables = self.cost_tables()
         if selection.needs_cost and not tables and self.session is None:
             raise InputError(
@@ -102,9 +117,11 @@ def read_costs(costs: Mapping[str, Any]) -> dict[int, CostTable]:
     """Tables by batch size, from paths or plain data; InputError for a size that is none."""
     tables = {}
     for batch, table in costs.items():
-        if not str(batch).isdigit() or int(batch) < 1:
+        if not re.fullmatch("[1-9][0-9]*", str(batch)):
             raise InputError("costs: batch size", seen=repr(batch), allowed='"1", "2", ...')
-        read = CostTable.from_dict if isinstance(table, Mapping) else CostTable.load
+        if not isinstance(table, str | Mapping):
+            raise InputError("costs: a table", seen=repr(table), allowed="a path or a table")
+        read: Any = CostTable.from_dict if isinstance(table, Mapping) else CostTable.load
         tables[int(batch)] = read(table)
         measured = tables[int(batch)].fingerprint.get("setting.batch", str(batch))
         if measured != str(batch):
@@ -112,6 +129,13 @@ def read_costs(costs: Mapping[str, Any]) -> dict[int, CostTable]:
                 f"the cost table of batch size {batch} was measured at another", seen=measured
             )
     return dict(sorted(tables.items()))
+
+
+def _check_types(values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        if not isinstance(value, TYPES[name]):
+            allowed = " or ".join(WORDS[kind] for kind in TYPES[name])
+            raise InputError(f"{VARIABLE}: {name}", seen=repr(value), allowed=allowed)
 
 
 def _resolved(table: Any, folder: Path) -> Any:

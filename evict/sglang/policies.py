@@ -35,7 +35,14 @@ def policy_of(selection: Selection) -> dict[str, Any]:
 
 
 def growth_of(growth: Mapping[str, Any], steps: int, topk: int) -> Growth:
-    """The growth that `growth` names, of this shape (SGLang's steps and topk)."""
+    """The growth that `growth` names, of this shape: SGLang's arguments hold steps and topk."""
+    if isinstance(growth, Mapping) and (own := sorted({"steps", "topk"} & growth.keys())):
+        raise InputError(
+            "growth repeats what SGLang's arguments say",
+            seen=", ".join(own),
+            hint="--speculative-num-steps, --speculative-eagle-topk",
+        )
+    _check_named("growth", GROWTHS, growth)
     values = {**growth, "steps": steps, "topk": topk}
     return cast(Growth, _build("growth", GROWTHS, values))
 
@@ -47,10 +54,9 @@ def describe_growth(growth: Growth) -> dict[str, Any]:
 
 
 def _build(what: str, known: Mapping[str, type[Any]], values: Mapping[str, Any]) -> Any:
+    _check_named(what, known, values)
     parameters = dict(values)
-    name = parameters.pop("name", None)
-    if name not in known:
-        raise InputError(f"unknown {what}", seen=repr(name), allowed=", ".join(known))
+    name = parameters.pop("name")
     allowed = {item.name for item in fields(known[name])}
     required = {item.name for item in fields(known[name]) if item.default is MISSING}
     wrong = (parameters.keys() - allowed) | (required - parameters.keys())
@@ -61,6 +67,14 @@ def _build(what: str, known: Mapping[str, type[Any]], values: Mapping[str, Any])
             allowed=", ".join(sorted(allowed)) or "none",
         )
     return known[name](**parameters)
+
+
+def _check_named(what: str, known: Mapping[str, type[Any]], values: Any) -> None:
+    named = isinstance(values, Mapping) and isinstance(values.get("name"), str)
+    if not named or values["name"] not in known:
+        seen = values.get("name") if isinstance(values, Mapping) else values
+        hint = '{"name": "' + next(iter(known)) + '"}'
+        raise InputError(f"unknown {what}", seen=repr(seen), allowed=", ".join(known), hint=hint)
 
 
 def _describe(what: str, known: Mapping[str, type[Any]], value: Any) -> dict[str, Any]:

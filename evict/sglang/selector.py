@@ -94,7 +94,9 @@ class PrefixSelector:
         nothing. Tensor operations only: no sync, no data-dependent shape (captured in a graph).
         """
         weights_B = self._weights_B[: scores_Bn.shape[0]]
-        mean_n = (pad(scores_Bn, (1, 0), value=1.0) * weights_B.unsqueeze(1)).sum(0)
+        weighted_Bn = pad(scores_Bn, (1, 0), value=1.0) * weights_B.unsqueeze(1)
+        # A padding row may hold anything, NaN included: it is left out, not multiplied by 0.
+        mean_n = torch.where(weights_B.unsqueeze(1) > 0, weighted_Bn, 0.0).sum(0)
         expected_n = mean_n.cumsum(0)
         size = expected_n.shape[0]
         k = torch.maximum(self._cheapest(expected_n), self._covering(expected_n))

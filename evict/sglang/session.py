@@ -51,9 +51,14 @@ class Session:
         _replace(self.folder / ORDERS, asdict(orders))
 
     def orders(self) -> Orders | None:
-        """Worker: the latest orders, None where there are none."""
+        """Worker: the latest orders, None where there are none; InputError for spoilt ones."""
         document = _read(self.folder / ORDERS)
-        return None if document is None else Orders(**document)
+        if document is None:
+            return None
+        try:
+            return Orders(**document)
+        except TypeError as error:
+            raise InputError(f"{ORDERS}: not orders", seen=str(error)) from error
 
     def report(self, state: Mapping[str, Any]) -> None:
         """Worker: what it follows and runs with."""

@@ -52,8 +52,8 @@ class Steering:
             costs = read_costs(orders.costs) or self.costs
             self._follow(selection_of(orders.policy), growth, costs)
             self.error = None
-        except InputError as error:
-            self.error = str(error)
+        except (InputError, TypeError, ValueError) as error:
+            self.error = f"{type(error).__name__}: {error}"
 
     def _follow(self, selection: Selection, growth: Growth, costs: Mapping[int, CostTable]) -> None:
         used = costs if selection.needs_cost else {}

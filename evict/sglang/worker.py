@@ -6,6 +6,7 @@ import logging
 import time
 from typing import Any
 
+from evict.errors import InputError
 from evict.growth import DynamicDepth, FixedDepth
 from evict.sglang import compat, version
 from evict.sglang.agreement import agreement
@@ -15,7 +16,7 @@ from evict.sglang.draft_worker import Drafted, EvictDraftWorker
 from evict.sglang.expert_probe import ExpertProbe
 from evict.sglang.policies import growth_of
 from evict.sglang.recorder import Recorder
-from evict.sglang.session import Session
+from evict.sglang.session import Orders, Session
 from evict.sglang.steering import Steering
 from evict.sglang.step_ring import StepFacts
 from evict.sglang.verify_pool import VerifyPool, VerifyState
@@ -114,13 +115,23 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
         records = self.recorder.drain()
         if compat.ranks()[0] == 0:
             self.session.append(records)
-        orders = compat.broadcast_object(self.session.orders())
-        if orders is not None and orders.epoch != self.steering.epoch:
+        self._take_orders(self.session)
+        self._report()
+
+    def _take_orders(self, session: Session) -> None:
+        """Follow new orders; spoilt ones change nothing and are named in the report."""
+        try:
+            found: Orders | str | None = session.orders()
+        except InputError as error:
+            found = str(error)
+        orders = compat.broadcast_object(found)
+        if isinstance(orders, str):
+            self.steering.error = orders
+        elif orders is not None and orders.epoch != self.steering.epoch:
             self.steering.obey(orders, self.speculative_num_steps, self.topk)
             self._draft_worker.growth = self.steering.growth
             self.recorder.active = orders.record_steps
             self.recorder.record_trees = orders.record_trees
-        self._report()
 
     def _record(self, rids: tuple[str, ...], context: tuple[int, ...], result: Any) -> None:
         drafted: Drafted | None = self._draft_worker.drafted

@@ -99,7 +99,8 @@ def test_the_workers_records_give_widths_times_and_unions(server: FakeServer) ->
     assert [step.verified for step in steps] == [8, 1, 20, 8]
     assert [step.accepted for step in steps] == [2, 0, 3, 1]
     assert [step.committed for step in steps] == [3, 1, 4, 1]
-    assert [step.total_ms for step in steps] == pytest.approx([4.0, 4.0, 4.0, 200.0])
+    measured = [4.0, 4.0, 4.0, math.nan]
+    assert [step.total_ms for step in steps] == pytest.approx(measured, nan_ok=True)
     assert [step.context_len for step in steps] == [3, 6, 7, 11]
     assert (steps[0].draft_ms, steps[0].verify_ms, steps[0].extend_ms) == (1.0, 2.0, 0.5)
     assert (steps[0].other_ms, steps[0].expected, steps[0].expert_union) == (0.5, 2.5, 9.0)

@@ -157,7 +157,7 @@ def test_choosing_is_captured_in_a_cuda_graph(policy: Selection) -> None:
 
 @pytest.mark.parametrize("k", [0, -1, 9])
 def test_a_fixed_prefix_outside_the_tree_is_refused(k: int) -> None:
-    with pytest.raises(InputError, match=rf"seen: {k}; allowed: 1\.\.8"):
+    with pytest.raises(InputError, match=rf"seen: {k}; allowed: whole numbers in 1\.\.8"):
         FixedPrefix(k).bind(None, 8)
 
 
@@ -246,3 +246,9 @@ def test_choosing_is_one_graph_without_breaks(policy: Selection) -> None:
     expected = torch.cat([torch.ones(2, 1), expected.sort(-1, descending=True).values], -1)
     compiled = torch.compile(select, backend="eager", fullgraph=True)
     assert torch.equal(compiled(expected.cumsum(-1)), select(expected.cumsum(-1)))
+
+
+@pytest.mark.parametrize("k", [2.5, True, "4", None])
+def test_a_fixed_prefix_that_is_no_whole_number_is_refused(k: object) -> None:
+    with pytest.raises(InputError, match="whole numbers"):
+        FixedPrefix(k).bind(None, 8)  # type: ignore[arg-type]

@@ -148,7 +148,7 @@ def test_one_recording_serves_every_later_order() -> None:
     found = set()
     for number, program in enumerate([*PROGRAMS, *reversed(PROGRAMS)], start=1):
         selector.follow(program[0], program[1], {1: program[2]})
-        for batch in (1, 3, MOST):
+        for batch in (1, 3, MOST, 1):
             selector.prepare(batch)
             parts = drawn(number, MOST)
             recorded(*parts)
@@ -174,7 +174,7 @@ def test_one_cuda_graph_serves_every_later_order() -> None:
         step(selector, *static)
     for number, program in enumerate(PROGRAMS, start=1):
         selector.follow(program[0], program[1], {1: program[2]})
-        for batch in (1, 3, MOST):
+        for batch in (1, 3, MOST, 1):
             selector.prepare(batch)
             parts = drawn(number, MOST)
             for place, part in zip(static, parts, strict=True):

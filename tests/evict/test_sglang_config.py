@@ -82,7 +82,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "unknown parameter": ({"policy": {"name": "full", "k": 3}}, "full: unknown .*seen: k"),
     "missing parameter": ({"policy": {"name": "fixed_k"}}, "fixed_k: .*missing.*seen: k"),
     "rho outside": ({"policy": {"name": "coverage", "rho": 2}}, "0 < rho <= 1"),
-    "k above the tree": ({"policy": {"name": "fixed_k", "k": 33}}, r"seen: 33; allowed: 1\.\.32"),
+    "k above the tree": (
+        {"policy": {"name": "fixed_k", "k": 33}},
+        r"seen: 33; allowed: whole numbers in 1\.\.32",
+    ),
     "unknown growth": ({"growth": {"name": "wide"}}, "unknown growth; seen: 'wide'"),
     "ddd without threshold": ({"growth": {"name": "ddd", "check_depths": [2]}}, "seen: threshold"),
     "depth too deep": (
@@ -96,6 +99,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "second table short": (
         {"costs": {"1": table().to_dict(), "4": table(8).to_dict()}},
         r"shorter.*C\(8\)",
+    ),
+    "table of another batch size": (
+        {"costs": {"1": table(N, **{"setting.batch": "4"}).to_dict()}},
+        "batch size 1 was measured at another; seen: 4",
     ),
     "batch size zero": ({"costs": {"0": table().to_dict()}}, "batch size; seen: '0'"),
     "batch size in words": ({"costs": {"one": table().to_dict()}}, "batch size; seen: 'one'"),

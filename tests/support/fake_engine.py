@@ -19,7 +19,8 @@ DECODE_STEPS = 4
 class FakeEngine:
     """Plain steps commit one token in 10 ms, drafted ones two in 12 ms; four steps a request.
 
-    `live` methods can take turns. `fail(request, method)` may raise. `calls` holds what was generated, in order.
+    `live` methods can take turns. `fail(request, method)` may raise. `calls` holds what was
+    generated, in order.
     """
 
     fail: Callable[[Request, Method], None] | None = None

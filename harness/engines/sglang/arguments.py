@@ -56,8 +56,8 @@ class Settings:
     attention_backend where set. cuda_graph_bs_decode: batch sizes with a captured decode graph,
     unused where disable_cuda_graph is set (the eager regime). context_length: the model's wins
     where it names one. sleep_on_idle: a server that waits would otherwise keep a core busy beside
-    the one that is measured. server_args: further arguments, given to every server (speculative_* to
-    speculative ones only).
+    the one that is measured. server_args: further arguments, given to every server (speculative_*
+    to speculative ones only).
     """
 
     attention_backend: str | None

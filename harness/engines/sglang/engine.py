@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +27,7 @@ from harness.engines.sglang.facts import engine_facts
 from harness.engines.sglang.running import Fleet, Launch, Running
 from harness.engines.sglang.sampling import Sampling
 from harness.engines.sglang.support import check_version
-from harness.engines.sglang.trace import Arm, stock_trace, worker_trace
+from harness.engines.sglang.trace import Arm, MergedPrefill, stock_trace, worker_trace
 from harness.engines.tokenizer import ChatTokenizer
 from harness.engines.torch.config import read_config
 from harness.machine import package_version
@@ -35,6 +36,8 @@ from harness.records import StepRecord
 # Positions that a server keeps for drafts: the same room for every arm, whatever its tree.
 RESERVED = 128
 WARMUP_STEPS = 4
+# A reply whose prefill cannot be told from its decoding is asked for again.
+ATTEMPTS = 3
 POLICY = "EVICT"
 
 
@@ -115,11 +118,8 @@ class SGLangEngine:
     def together(self, methods: Sequence[Method]) -> list[list[int]]:
         """Positions of methods that can take turns without a server being stopped for another."""
         kinds = [server_kind(method) for method in methods]
-        distinct = list(dict.fromkeys(kinds))
-        parts = [
-            distinct[first : first + self.fleet.live]
-            for first in range(0, len(distinct), self.fleet.live)
-        ]
+        distinct, live = list(dict.fromkeys(kinds)), self.fleet.live
+        parts = [distinct[first : first + live] for first in range(0, len(distinct), live)]
         return [[i for i, kind in enumerate(kinds) if kind in part] for part in parts]
 
     def generate(
@@ -138,11 +138,15 @@ class SGLangEngine:
             )
         _check_scores(method)
         running = self._serving(method)
-        reply = running.client.generate(
-            request.prompt_ids,
-            Sampling.of(request, seed, self._room(request)),
-            f"{request.prompt_id}-{_mark()}",
-        )
+        for _ in range(ATTEMPTS - 1):
+            with suppress(MergedPrefill):
+                return self._once(running, request, method, seed)
+        return self._once(running, request, method, seed)
+
+    def _once(self, running: Running, request: Request, method: Method, seed: int) -> RequestTrace:
+        sampling = Sampling.of(request, seed, self._room(request))
+        rid = f"{request.prompt_id}-{secrets.token_hex(4)}"
+        reply = running.client.generate(request.prompt_ids, sampling, rid)
         arm = Arm(method.draft_tokens, getattr(method.growth, "steps", 0))
         if running.session is None:
             if _lifetime(method) == "request":
@@ -245,7 +249,3 @@ def _check_scores(method: Method) -> None:
 
 def _lifetime(method: Method) -> str:
     return str(getattr(method.growth, "lifetime", "request"))
-
-
-def _mark() -> str:
-    return secrets.token_hex(4)

@@ -29,6 +29,10 @@ class WarmPrefixCache(Exception):
     """A measured prompt was partly in the prefix cache: the time of its prefill says nothing."""
 
 
+class MergedPrefill(InconsistentTrace):
+    """The first event held a decode token too: the server was too busy to send prefill's alone."""
+
+
 @dataclass(frozen=True)
 class Arm:
     """What a server was started with: N nodes per step, root included (1: plain), and levels.
@@ -46,7 +50,7 @@ class Traced:
     """A trace, where its steps' times come from, and what a reader of them must know.
 
     step_times "stream": the gap to the event before; "worker": the worker's interval to the next
-    step start, for the last step the gap; "none": events were merged, `total_ms` is NaN. Every
+    step start, which the last step has not; "none": events were merged, `total_ms` is NaN. Every
     time of a step that nobody measured is NaN, stages included; prefill and decode are measured.
     """
 
@@ -91,12 +95,10 @@ def worker_trace(
     _check_reply(reply, arm)
     kept, notes = worker_steps(records, reply.rid, reply.meta)
     committed_S = committed_tokens([step.accepted for step in kept], len(reply.ids) - 1)
-    gaps_S = step_gaps(reply, committed_S)
-    if gaps_S is None:
+    if step_gaps(reply, committed_S) is None:
         notes = (*notes, _merged(reply, len(kept)))
-    last_ms = gaps_S[-1] if gaps_S else NOT_MEASURED
     steps = [
-        _worker_step(index, step, committed, last_ms)
+        _worker_step(index, step, committed)
         for index, (step, committed) in enumerate(zip(kept, committed_S, strict=True))
     ]
     unions = [step.union_L for step in kept if step.union_L is not None]
@@ -134,7 +136,7 @@ def _check_reply(reply: Reply, arm: Arm) -> None:
             f"the server took the request back {reply.meta.retractions} times: not one prefill"
         )
     if reply.chunks[0].tokens > 1:
-        raise InconsistentTrace(
+        raise MergedPrefill(
             f"the first event holds {reply.chunks[0].tokens} tokens: "
             "the time of prefill and that of decoding cannot be told apart"
         )
@@ -184,9 +186,9 @@ def _stock_steps(
     return steps
 
 
-def _worker_step(index: int, step: WorkerStep, committed: int, last_ms: float) -> StepRecord:
-    """Stages and what is left of the interval; `last_ms` where the worker knows no interval."""
-    total = last_ms if step.step_ms is None else step.step_ms
+def _worker_step(index: int, step: WorkerStep, committed: int) -> StepRecord:
+    """Stages and what is left of the interval."""
+    total = NOT_MEASURED if step.step_ms is None else step.step_ms
     stages = step.draft_ms + step.verify_ms + step.extend_ms
     union_L = step.union_L
     return StepRecord(
