@@ -48,17 +48,19 @@ def run_config(composed: DictConfig) -> RunConfig:
         raise InputError(str(error).splitlines()[0]) from error
     name = config.engine["name"]
     if name == "auto":
-        config.engine = _engine_node(config.model)
+        config.engine = _engine_node(config)
     _check(config)
     return config
 
 
-def _engine_node(model: ModelConfig) -> dict[str, Any]:
-    """The named engine's settings; only its name when this version does not ship it."""
-    if model.engine not in known("engine"):
-        return {"name": model.engine}
-    node = OmegaConf.to_container(load_group("engine", model.engine), resolve=True)
-    return cast(dict[str, Any], node)
+def _engine_node(config: RunConfig) -> dict[str, Any]:
+    """The settings of the model's engine; only its name when this version does not ship it."""
+    name = config.model.engine
+    if name not in known("engine"):
+        return {"name": name}
+    around = {"results_dir": config.results_dir, "engine": load_group("engine", name)}
+    node = OmegaConf.to_container(OmegaConf.create(around), resolve=True)
+    return cast(dict[str, Any], cast(dict[str, Any], node)["engine"])
 
 
 def arms(config: RunConfig) -> list[MethodConfig]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,7 @@ def check(config: RunConfig, gpus: Gpus | None = None) -> None:
     if not config.engine.get("runs_model", True):
         return
     _check_gpus(model, gpus)
+    _check_device(config.engine, gpus)
     if engine not in model.engines:
         allowed = ", ".join(model.engines)
         raise InputError(f"{model.label} does not run on this engine", seen=engine, allowed=allowed)
@@ -79,6 +81,18 @@ def _check_gpus(model: ModelConfig, gpus: Gpus | None) -> None:
             f"{model.label} needs {need.gpus} GPU(s) with {need.gpu_memory_gib:.0f} GiB each",
             seen=str(found),
             hint=f"python run.py model=lab ({RUNS_ANYWHERE})",
+        )
+
+
+def _check_device(engine: Mapping[str, Any], gpus: Gpus | None) -> None:
+    if engine.get("device") != "cuda":
+        return
+    found = gpus if gpus is not None else find_gpus()
+    if not found.memory_gib:
+        raise InputError(
+            f"engine={engine['name']} runs on a GPU",
+            seen=str(found),
+            hint="engine=torch, or engine.device=cpu where the engine can",
         )
 
 

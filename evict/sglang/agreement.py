@@ -8,14 +8,13 @@ from torch import Tensor
 
 from evict.sglang import compat
 
-EVERY = 64
 Agreement = Callable[[Tensor], None]
 
 
 def agreement(name: str) -> Agreement:
     """What is done with the device's k each step: "broadcast" rank 0's, "assert", or nothing."""
     _, size = compat.ranks()
-    return AGREEMENTS[name]() if size > 1 else _trust
+    return AGREEMENTS[name] if size > 1 else _trust
 
 
 def _broadcast(k: Tensor) -> None:
@@ -26,23 +25,17 @@ def _trust(k: Tensor) -> None:
     """Draft logits and cost tables are the same on every rank, hence k."""
 
 
-class _Compare:
-    """Every 64th step, all ranks' k side by side; waits for the device on that step."""
+def _compare(k: Tensor) -> None:
+    """RuntimeError in the step whose k differs, before its verification would hang or abort.
 
-    def __init__(self) -> None:
-        self._steps = 0
-
-    def __call__(self, k: Tensor) -> None:
-        self._steps += 1
-        if self._steps % EVERY:
-            return
-        found = compat.gather_objects(int(k))
-        if len(set(found)) > 1:
-            raise RuntimeError(f"ranks chose different verify lengths: {found}")
+    Sees nothing but k (ranks may draft different trees of one length), and waits in every step for
+    the device and for all ranks on the host: to find a fault, not to time decoding. Comparing at
+    intervals would come too late, as the first verification with two widths is the last.
+    """
+    found = compat.gather_objects(int(k))
+    if len(set(found)) > 1:
+        chosen = ", ".join(f"rank {rank}: {length}" for rank, length in enumerate(found))
+        raise RuntimeError(f"tensor-parallel ranks chose different verify lengths ({chosen})")
 
 
-AGREEMENTS: dict[str, Callable[[], Agreement]] = {
-    "broadcast": lambda: _broadcast,
-    "assert": _Compare,
-    "none": lambda: _trust,
-}
+AGREEMENTS: dict[str, Agreement] = {"broadcast": _broadcast, "assert": _compare, "none": _trust}

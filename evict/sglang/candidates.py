@@ -30,6 +30,11 @@ class OrderedCandidates:
     scores_Bn: Tensor
     parents_BP: Tensor
 
+    def copied(self) -> OrderedCandidates:
+        """The same in memory of its own: a graph's results are overwritten by later graphs."""
+        parts = self.tokens_Bn, self.indices_Bn, self.scores_Bn, self.parents_BP
+        return OrderedCandidates(*(part.clone() for part in parts))
+
 
 def order_candidates(
     scores: Sequence[Tensor],

@@ -24,7 +24,7 @@ from sglang.srt.speculative.eagle_utils import per_step_draft_out_cache_loc
 from sglang.srt.speculative.eagle_worker_v2 import EagleDraftWorker, EAGLEWorkerV2
 from sglang.srt.speculative.spec_utils import renorm_draft_probs, select_top_k_tokens
 from sglang.srt.state_capturer.routed_experts import set_global_experts_capturer
-from sglang.srt.utils.common import fast_topk
+from sglang.srt.utils.common import fast_topk, get_available_gpu_memory
 from torch import Tensor
 
 from evict.sglang.facts import expert_count, settings_facts
@@ -122,6 +122,13 @@ def captured_batches(model_runner: Any) -> tuple[int, ...]:
     if not uses_graphs(model_runner):
         return ()
     return tuple(sorted(model_runner.decode_cuda_graph_runner.capture_bs))
+
+
+def free_memory(model_runner: Any) -> float:
+    """Free memory of the target's device in GB, cached blocks of the allocator not freed."""
+    return float(
+        get_available_gpu_memory(model_runner.device, model_runner.gpu_id, empty_cache=False)
+    )
 
 
 def ranks() -> tuple[int, int]:

@@ -39,6 +39,8 @@ class DepthSegmentsGraphRunner(compat.EAGLEDraftCudaGraphRunner):  # type: ignor
     `drew(depth)` how many levels the step has.
     """
 
+    backend: Any
+
     def __init__(self, eagle_worker: Any, **keywords: Any) -> None:
         worker = eagle_worker
         self.depths: tuple[int, ...] = (*worker.growth.check_depths, worker.speculative_num_steps)

@@ -48,6 +48,7 @@ class EvictDraftWorker(compat.EagleDraftWorker):  # type: ignore[misc]
     pool: VerifyPool
     agree: Agreement
     drafted: Drafted | None = None
+    keep_nodes: bool = False
 
     def prepare_selection(self, max_batch: int) -> None:
         """Allocate the selector; must precede graph capture."""
@@ -128,6 +129,8 @@ class EvictDraftWorker(compat.EagleDraftWorker):  # type: ignore[misc]
         verify_input.prepared_out_cache_loc = slots_bN.view(-1, width)[:, :k].reshape(-1)
         scores_Bn = self.selector.scores_BN[: indices_Bn.shape[0], : indices_Bn.shape[1]]
         nodes = OrderedCandidates(tokens_Bn, indices_Bn, scores_Bn, parents_BP)
+        if self.keep_nodes:
+            nodes = nodes.copied()
         self.drafted = Drafted(k, levels, slots_bN, draft_input.bonus_tokens, nodes)
         return verify_input
 

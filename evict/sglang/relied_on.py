@@ -47,6 +47,10 @@ RELIED_ON: dict[str, dict[str, str]] = {
             "(self, size, forward, stream_idx=None, variant_label=None, attention_variant=None)"
         ),
         "EAGLEDraftCudaGraphRunner.execute": "(self, forward_batch)",
+        "EAGLEDraftCudaGraphRunner._replay_graph": "(self, shape_key, forward_batch)",
+        "EAGLEDraftCudaGraphRunner._make_graph_key": (
+            "(self, bs, stream_idx=None, variant_label=None)"
+        ),
     },
     "sglang.kernels.ops.speculative.cache_locs": {
         "assign_extend_cache_locs_uniform_func": (
@@ -67,6 +71,12 @@ RELIED_ON: dict[str, dict[str, str]] = {
             "speculative_num_draft_tokens=None, record_nolora_graph=False)"
         ),
         "DecodeCudaGraphRunner.can_run_graph": "(self, forward_batch)",
+    },
+    "sglang.srt.model_executor.runner_backend.base_cuda_graph_backend": {
+        "BaseCudaGraphBackend.capture_one": (
+            "(self, shape_key, forward_fn, capture_inputs=None, post_warmup_hook=None)"
+        ),
+        "BaseCudaGraphBackend.replay": "(self, shape_key, static_forward_batch, **kwargs)",
     },
     "sglang.srt.model_executor.model_runner": {
         "ModelRunner._get_attention_backend": "(self, init_new_workspace=False)",
@@ -92,6 +102,9 @@ RELIED_ON: dict[str, dict[str, str]] = {
     },
     "sglang.srt.utils.common": {
         "fast_topk": "(values, topk, dim)",
+        "get_available_gpu_memory": (
+            "(device, gpu_id, distributed=False, empty_cache=True, cpu_group=None)"
+        ),
     },
     "sglang.srt.speculative.spec_info": {
         "SpeculativeAlgorithm.register": (

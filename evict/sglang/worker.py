@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from evict.errors import InputError
@@ -57,6 +58,7 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
         """The parent's graphs, one verify state per tier beside them, then the policy."""
         super().init_cuda_graphs()
         runner = self.target_worker.model_runner
+        check_batches(self.config.graph_batches, compat.captured_batches(runner))
         pool = VerifyPool(runner, self.full_width)
         tiers = self.config.tiers or range(1, self.full_width + 1)
         pool.build({*tiers, *self._draft_worker.tree_sizes()}, self._verify_state)
@@ -132,6 +134,7 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
             self._draft_worker.growth = self.steering.growth
             self.recorder.active = orders.record_steps
             self.recorder.record_trees = orders.record_trees
+            self._draft_worker.keep_nodes = orders.record_trees
 
     def _record(self, rids: tuple[str, ...], context: tuple[int, ...], result: Any) -> None:
         drafted: Drafted | None = self._draft_worker.drafted
@@ -153,13 +156,10 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
     def _check_regime(self, width: int, batch: int, graph: bool) -> None:
         """A step that was to replay a graph and ran eagerly is an error, never a slow success."""
         self.steps_run["graph" if graph else "eager"] += 1
-        expected = any(
-            batch <= size and width in widths for size, widths in self.graph_widths.items()
-        )
-        if expected and not graph:
+        if not graph and batch <= max(self.graph_widths, default=0):
             raise RuntimeError(
-                f"verify of width {width}, batch {batch} fell back to eager although its CUDA "
-                f"graph was captured; widths by batch size: {self.graph_widths}"
+                f"verify of width {width}, batch {batch} fell back to eager although its batch "
+                f"size has CUDA graphs; widths by batch size: {self.graph_widths}"
             )
 
     def _graph_widths(self) -> dict[int, tuple[int, ...]]:
@@ -167,17 +167,25 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
         captured = compat.captured_batches(self.target_worker.model_runner)
         if not captured:
             return {}
-        tiers = {max(self.config.graph_batches): self.pool.widths}
-        return {max(captured): (self.full_width,), **tiers}
+        whole = tuple(sorted(self._draft_worker.tree_sizes()))
+        return {max(captured): whole, max(self.config.graph_batches): self.pool.widths}
 
     def _verify_state(self, width: int) -> VerifyState:
         runner, began = self.target_worker.model_runner, time.perf_counter()
         attention = compat.attention_backend(runner, width)
         graphs = runner.decode_cuda_graph_runner
         if compat.uses_graphs(runner):
-            batches, steps = self.config.graph_batches, self.speculative_num_steps
-            graphs = compat.verify_graphs(runner, attention, width, steps, batches)
-            logger.info("verify width %d captured in %.1f s", width, time.perf_counter() - began)
+            batches = {*self.config.graph_batches}
+            if width in self._draft_worker.tree_sizes():
+                batches |= {*compat.captured_batches(runner)}
+            steps, free = self.speculative_num_steps, compat.free_memory(runner)
+            graphs = compat.verify_graphs(runner, attention, width, steps, sorted(batches))
+            logger.info(
+                "verify width %d captured in %.1f s, %.3f GB",
+                width,
+                time.perf_counter() - began,
+                free - compat.free_memory(runner),
+            )
         return VerifyState(width, attention, graphs)
 
     def _probe(self, batches: int) -> ExpertProbe:
@@ -201,6 +209,17 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
                 "graph_steps": self.steps_run["graph"],
                 "eager_steps": self.steps_run["eager"],
             }
+        )
+
+
+def check_batches(wanted: Sequence[int], captured: Sequence[int]) -> None:
+    """InputError for tiers at batch sizes above those that SGLang captures at all."""
+    if captured and max(wanted) > max(captured):
+        raise InputError(
+            "graph_batches above SGLang's own largest",
+            seen=max(wanted),
+            allowed=f"1..{max(captured)}",
+            hint="raise --cuda-graph-bs-decode as well",
         )
 
 

@@ -51,8 +51,8 @@ def test_policies_over_the_same_trees_share_one_server(selection: Any) -> None:
 
 
 def test_untouched_trees_only_go_to_the_untouched_server() -> None:
-    assert server_kind(replace(STOCK, scores="isotonic")).algorithm == "EVICT"
-    assert server_kind(STOCK) != server_kind(POLICY)
+    assert server_kind(STOCK).algorithm == "EAGLE3"
+    assert server_kind(POLICY).algorithm == "EVICT"
 
 
 def test_a_depth_rule_is_served_apart_with_its_numbers() -> None:
@@ -79,9 +79,10 @@ def test_suffix_lengths_that_sglang_would_not_keep_are_refused() -> None:
         server_kind(replace(NGRAM, growth=rule))
 
 
-def test_hindsight_has_no_server() -> None:
-    with pytest.raises(InputError, match="engine=replay"):
-        server_kind(replace(POLICY, scores="verdict"))
+@pytest.mark.parametrize("scores", ["verdict", "isotonic", "beta"])
+def test_scores_that_no_worker_sums_have_no_server(scores: str) -> None:
+    with pytest.raises(InputError, match=rf"scores={scores}; allowed: scores=draft"):
+        server_kind(replace(POLICY, scores=scores))
 
 
 def test_arguments_of_every_arm_differ_in_speculation_alone() -> None:

@@ -67,7 +67,7 @@ def test_a_value_outside_its_range_names_the_range(override: str, message: str) 
         (("method.draft_tokens=202",), r"seen: 202; allowed: 1..201"),
         (("method.draft_tokens=0",), r"allowed: 1..201"),
         (("method=vanilla", "method.draft_tokens=2"), r"allowed: 1..1"),
-        (("method=fixed_k", "method.selection.k=33"), r"allowed: 1..32"),
+        (("method=fixed_k", "method.selection.k=33"), r"whole numbers in 1..32"),
         (("method.growth.steps=0",), "steps"),
         (("method.drafter=medusa",), "none, eagle3, trie"),
     ],
@@ -115,7 +115,9 @@ def test_a_dotted_setting_is_changed_and_an_unknown_one_names_the_known() -> Non
 
 def test_auto_becomes_the_engine_of_the_model() -> None:
     assert composed()[0].engine["name"] == "torch"
-    assert composed("model=qwen3_30b")[0].engine == {"name": "sglang"}
+    engine = composed("model=qwen3_30b", "results_dir=elsewhere")[0].engine
+    assert (engine["name"], engine["disable_cuda_graph"]) == ("sglang", False)
+    assert engine["process"]["log_dir"] == "elsewhere/servers"
 
 
 def test_a_model_that_needs_gpus_says_what_it_needs_and_what_runs_here() -> None:
@@ -127,16 +129,27 @@ def test_a_model_that_needs_gpus_says_what_it_needs_and_what_runs_here() -> None
 
 
 def test_an_engine_that_is_not_shipped_is_said_to_be_missing() -> None:
-    config, _ = composed("model=qwen3_30b")
-    with pytest.raises(InputError, match=r"sglang.*does not ship yet.*engine=torch"):
+    config, _ = composed("model=qwen3_30b", "engine=torch")
+    requirements.check(config, Gpus((79.6,)))
+    config.model.engines.insert(0, "vllm")
+    config.engine = {"name": "vllm"}
+    with pytest.raises(InputError, match=r"vllm.*does not ship yet.*engine=sglang"):
         requirements.check(config, Gpus((79.6,)))
-    requirements.check(composed("model=qwen3_30b", "engine=torch")[0], Gpus((79.6,)))
 
 
 def test_an_engine_that_cannot_run_the_model_is_refused() -> None:
     config, _ = composed("model=ling_flash", "engine=torch")
     with pytest.raises(InputError, match=r"does not run on this engine; seen: torch"):
         requirements.check(config, Gpus((80.0,) * 4))
+
+
+def test_an_engine_that_runs_on_a_gpu_needs_one() -> None:
+    config, _ = composed("model=lab", "engine=sglang")
+    with pytest.raises(InputError, match=r"engine=sglang runs on a GPU; seen: no GPU"):
+        requirements.check(config, Gpus((), "no NVIDIA driver"))
+    requirements.check(config, Gpus((24.0,)))
+    config, _ = composed("model=lab", "engine=sglang", "engine.device=cpu")
+    requirements.check(config, Gpus((), "no NVIDIA driver"))
 
 
 def test_the_engine_gets_the_model_and_its_own_settings() -> None:

@@ -161,9 +161,13 @@ def test_every_part_is_warmed_up_before_it_is_measured(bench: Bench) -> None:
     bench.engine.live = 1
     bench.run("method=evict", "compare=[vanilla]")
     kinds = [(name, prompt.startswith("calibration")) for prompt, name in bench.engine.calls]
-    assert kinds == [("evict", True)] + [("evict", False)] * 4 + [("vanilla", True)] + [
-        ("vanilla", False)
-    ] * 4
+    assert (
+        kinds
+        == [("evict", True)]
+        + [("evict", False)] * 4
+        + [("vanilla", True)]
+        + [("vanilla", False)] * 4
+    )
 
 
 def test_parts_that_were_cut_are_taken_up_where_they_stood(bench: Bench) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from sglang.srt.layers.attention import intel_amx_backend
@@ -60,7 +60,7 @@ class TapeBackend(BaseCudaGraphBackend):
     captured after it: both are poisoned before it runs.
     """
 
-    instances: list[TapeBackend] = []
+    instances: ClassVar[list[TapeBackend]] = []
 
     def __init__(self, cuda_graph_runner: Any, **_: Any) -> None:
         self.runner = cuda_graph_runner

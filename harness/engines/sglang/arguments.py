@@ -81,8 +81,13 @@ class Settings:
 
 def server_kind(method: Method) -> Kind:
     """The server that can serve `method`; InputError where SGLang has none."""
-    if method.scores == "verdict":
-        raise InputError("scores known in hindsight only", seen=method.scores, hint="engine=replay")
+    if method.scores != "draft":
+        raise InputError(
+            f"method {method.name}: SGLang's worker selects by draft scores",
+            seen=f"scores={method.scores}",
+            allowed="scores=draft",
+            hint="method=evict, or engine=torch",
+        )
     return _KINDS[method.drafter](method)
 
 
@@ -146,7 +151,7 @@ def _tree_kind(method: Method) -> Kind:
             seen=type(rule).__name__,
             allowed=", ".join(shape.__name__ for shape in shapes),
         )
-    stock = (type(rule), type(method.selection), method.scores) == (FixedDepth, Full, "draft")
+    stock = (type(rule), type(method.selection)) == (FixedDepth, Full)
     algorithm = ALGORITHMS["stock" if stock else "policy"]
     more = _data(rule, shapes[type(rule)])
     return Kind(algorithm, rule.steps, rule.topk, method.draft_tokens, more)

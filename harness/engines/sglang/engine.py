@@ -116,7 +116,10 @@ class SGLangEngine:
         self.cost = cost
 
     def together(self, methods: Sequence[Method]) -> list[list[int]]:
-        """Positions of methods that can take turns without a server being stopped for another."""
+        """Positions of methods that can take turns without a server being stopped for another.
+
+        InputError for a method that no server serves.
+        """
         kinds = [server_kind(method) for method in methods]
         distinct, live = list(dict.fromkeys(kinds)), self.fleet.live
         parts = [distinct[first : first + live] for first in range(0, len(distinct), live)]
@@ -136,7 +139,6 @@ class SGLangEngine:
                 seen=f"engine.batch={self.batch}",
                 hint="profile=only, or engine.batch=1",
             )
-        _check_scores(method)
         running = self._serving(method)
         for _ in range(ATTEMPTS - 1):
             with suppress(MergedPrefill):
@@ -235,16 +237,6 @@ def _settings(values: Mapping[str, Any]) -> Settings:
             "unknown engine settings", seen=", ".join(wrong), allowed=", ".join(sorted(known))
         )
     return Settings(**values)
-
-
-def _check_scores(method: Method) -> None:
-    if method.scores != "draft":
-        raise InputError(
-            f"method {method.name}: SGLang's worker selects by draft scores",
-            seen=f"scores={method.scores}",
-            allowed="scores=draft",
-            hint="method=evict, or engine=torch",
-        )
 
 
 def _lifetime(method: Method) -> str:

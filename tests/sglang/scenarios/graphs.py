@@ -120,7 +120,11 @@ def fault(target: str, draft: str, folder: str, kind: str) -> dict[str, Any]:
         engine.generate([[1, 2, 3, 4]], 20)
     except (ArithmeticError, RuntimeError) as error:
         found["error"] = f"{type(error).__name__}: {error}"
-    return {**found, "after": _standing(runner), "width": engine.worker.speculative_num_draft_tokens}
+    return {
+        **found,
+        "after": _standing(runner),
+        "width": engine.worker.speculative_num_draft_tokens,
+    }
 
 
 def _keep_runner(pool: Any) -> None:
@@ -185,9 +189,7 @@ def _alone(engine: InProcess, session: Session) -> dict[str, Any]:
     return {"outputs": outputs, "records": _records(engine, session, KEPT)}
 
 
-def _records(
-    engine: InProcess, session: Session, kept: tuple[str, ...]
-) -> list[dict[str, Any]]:
+def _records(engine: InProcess, session: Session, kept: tuple[str, ...]) -> list[dict[str, Any]]:
     engine.flush()
     return [{key: record[key] for key in kept} for record in session.take()]
 
