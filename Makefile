@@ -46,6 +46,9 @@ setup-sglang: $(SGLANG_BIN)/.ready    ## Create .venv-sglang: SGLang 0.5.23 for 
 test-sglang: setup-sglang    ## The tests that drive the real SGLang, on a CPU
 	$(SGLANG_BIN)/python -m pytest -m sglang tests/sglang tests/engines
 
+gpu-check:       ## On one GPU with sglang: what a CPU cannot answer, as one JSON, within 12 minutes
+	scripts/gpu_check.sh --out results/reference/gpu_check.json
+
 check: setup     ## Formatting, types and import rules
 	$(BIN)/ruff check .
 	$(BIN)/mypy

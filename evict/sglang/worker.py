@@ -44,6 +44,7 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
         self._draft_worker.growth = growth
         self.session = Session(self.config.session) if self.config.session else None
         self.steps_run = {"graph": 0, "eager": 0}
+        self.captured: dict[int, dict[str, float]] = {}
         self.last_rids: tuple[str, ...] = ()
 
     def alloc_memory_pool(self, **keywords: Any) -> None:
@@ -180,12 +181,12 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
                 batches |= {*compat.captured_batches(runner)}
             steps, free = self.speculative_num_steps, compat.free_memory(runner)
             graphs = compat.verify_graphs(runner, attention, width, steps, sorted(batches))
-            logger.info(
-                "verify width %d captured in %.1f s, %.3f GB",
-                width,
-                time.perf_counter() - began,
-                free - compat.free_memory(runner),
-            )
+            spent = {
+                "seconds": time.perf_counter() - began,
+                "gib": free - compat.free_memory(runner),
+            }
+            self.captured[width] = spent
+            logger.info("verify width %d captured in %.1f s, %.3f GB", width, *spent.values())
         return VerifyState(width, attention, graphs)
 
     def _probe(self, batches: int) -> ExpertProbe:
@@ -206,6 +207,7 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
                 "sglang": version.installed(),
                 "resolved": self.facts,
                 "tiers": list(self.pool.widths),
+                "captured": self.captured,
                 "graph_steps": self.steps_run["graph"],
                 "eager_steps": self.steps_run["eager"],
             }

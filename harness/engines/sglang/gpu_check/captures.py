@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.engines.sglang.gpu_check.arms import POLICY, Arms
 
-LOGGED = re.compile(r"verify width (\d+) captured in ([0-9.]+) s")
+LOGGED = re.compile(r"verify width (\d+) captured in ([0-9.]+) s(?:, (-?[0-9.]+) GB)?")
 NO_MEMORY = "the worker reports no memory of its captures"
 
 
@@ -28,15 +28,23 @@ def captures(arms: Arms) -> dict[str, Any]:
 
 
 def capture_rows(reported: Mapping[str, Mapping[str, float]], log: str) -> list[dict[str, Any]]:
-    """A row per width, ascending: as reported, else seconds from the log and no memory."""
-    logged = {int(width): float(seconds) for width, seconds in LOGGED.findall(log)}
-    told = {int(width): dict(row) for width, row in reported.items()}
+    """A row per width, ascending: as reported, else as logged; the log's GB are 2**30 bytes."""
+    told = _logged(log)
+    for width, row in reported.items():
+        told.setdefault(int(width), {}).update(row)
     return [
         {
             "k": width,
-            "seconds": told.get(width, {}).get("seconds", logged.get(width)),
-            "gib": told.get(width, {}).get("gib"),
-            "reason": None if "gib" in told.get(width, {}) else NO_MEMORY,
+            "seconds": told[width].get("seconds"),
+            "gib": told[width].get("gib"),
+            "reason": None if "gib" in told[width] else NO_MEMORY,
         }
-        for width in sorted(told.keys() | logged.keys())
+        for width in sorted(told)
     ]
+
+
+def _logged(log: str) -> dict[int, dict[str, float]]:
+    return {
+        int(width): {"seconds": float(seconds), **({"gib": float(gib)} if gib else {})}
+        for width, seconds, gib in LOGGED.findall(log)
+    }

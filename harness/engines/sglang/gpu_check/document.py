@@ -61,12 +61,17 @@ class Document:
         self._write()
 
     def attempt(self, name: str, answer: Callable[[], Any]) -> None:
-        """Settle a point by calling `answer`; an error becomes the reason, and the rest goes on."""
+        """Settle a point by calling `answer`; an error becomes the reason, and the rest goes on.
+
+        An answer that is no JSON, NaN included, is an error.
+        """
         began = self._budget.spent()
         value = reason = None
         try:
             self._budget.need(1.0, name)
-            value = answer()
+            found = answer()
+            json.dumps(found, allow_nan=False)
+            value = found
         except Exception as error:
             reason = reason_of(error)
         self.settle(name, value, reason, self._budget.spent() - began)

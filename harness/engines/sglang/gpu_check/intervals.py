@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
 import numpy as np
 
-from harness.engines.sglang.arguments import Kind
 from harness.engines.sglang.effective import backends, decode_graphs
 from harness.engines.sglang.gpu_check.arms import FULL, POLICY, STOCK, Arms, Record
 from harness.engines.sglang.reply import Reply
@@ -19,6 +20,7 @@ from harness.stats import Pair, speedup
 Prompts = Sequence[Sequence[int]]
 Timed = tuple[float, int]
 DROPPED = 4  # steps after a prefill
+WARM_TOKENS = 8
 STAGES = ("step_ms", "draft_ms", "verify_ms", "extend_ms", "gap_ms")
 
 
@@ -33,6 +35,13 @@ def timed(reply: Reply) -> Timed:
     return reply.chunks[-1].at_ms - reply.chunks[0].at_ms, reply.meta.verify_steps or 0
 
 
+def steady_gaps(reply: Reply) -> list[float]:
+    """Milliseconds between arrivals of steady steps; empty where a chunk held several steps."""
+    if len(reply.chunks) - 1 != reply.meta.verify_steps:
+        return []
+    return [after.at_ms - before.at_ms for before, after in pairwise(reply.chunks)][DROPPED:]
+
+
 def order(prompts: int, live: int) -> list[tuple[str, int]]:
     """(arm, prompt) in the order of measurement, twice per arm; A is stock, B the plugin.
 
@@ -43,23 +52,49 @@ def order(prompts: int, live: int) -> list[tuple[str, int]]:
     return [(arm, prompt) for arm in "BA" for prompt in range(prompts) for _ in range(2)]
 
 
+@dataclass
+class Timings:
+    """What both arms showed. replies: by (arm, prompt); gaps: of steady steps, by arm."""
+
+    replies: dict[tuple[str, int], list[Timed]] = field(default_factory=dict)
+    gaps: dict[str, list[float]] = field(default_factory=lambda: {"A": [], "B": []})
+    records: list[Record] = field(default_factory=list)
+
+    def add(self, arm: str, prompt: int, reply: Reply, records: Sequence[Record]) -> None:
+        """One generation; `records` are the plugin's own, none of stock."""
+        self.replies.setdefault((arm, prompt), []).append(timed(reply))
+        self.gaps[arm] += steady_gaps(reply)
+        self.records += records[DROPPED:]
+
+    def facts(self) -> dict[str, Any]:
+        """Medians of what the interval's means may hide, and how the plugin's steps ran."""
+        stock, plugin = (median(self.gaps[arm]) if self.gaps[arm] else None for arm in "AB")
+        return {
+            "stock_median_ms": stock,
+            "plugin_median_ms": plugin,
+            "plugin_worker_ms": {name: _median(self.records, name) for name in STAGES},
+            "graph_steps": sum(bool(record["graph"]) for record in self.records),
+            "eager_steps": sum(not record["graph"] for record in self.records),
+        }
+
+
 def exposed_gap(arms: Arms, prompts: Prompts, tokens: int, live: int) -> dict[str, Any]:
-    """Interval from step to step of the plugin at k = N over that of stock EAGLE-3."""
-    kinds = {"A": STOCK, "B": POLICY}
-    found: dict[tuple[str, int], list[Timed]] = {}
-    records: list[Record] = []
+    """Interval from step to step of the plugin at k = N over that of stock EAGLE-3.
+
+    Both are seen from the client, from the first token of a reply to its last; medians leave out
+    the first steps. The plugin's server records its steps meanwhile, as in a benchmark.
+    """
+    seen = Timings()
     for arm, prompt in order(len(prompts), live):
-        running = _warm(arms, kinds[arm], prompts[-1], found, arm)
-        reply = arms.generate(running, prompts[prompt], tokens)
-        found.setdefault((arm, prompt), []).append(timed(reply))
-        records += running.records()[DROPPED:] if running.session else []
+        running = arms.follow(FULL) if arm == "B" else arms.get(STOCK)
+        if not any(name == arm for name, _ in seen.replies):
+            _take(arms, running, prompts[-1], WARM_TOKENS)
+        seen.add(arm, prompt, *_take(arms, running, prompts[prompt], tokens))
     return {
-        **ratio(found, len(prompts)),
+        **ratio(seen.replies, len(prompts)),
+        **seen.facts(),
         "order": "ABBA for each prompt" if live > 1 else "one server after the other",
-        "plugin_worker_ms": {name: _median(records, name) for name in STAGES},
-        "graph_steps": sum(bool(record["graph"]) for record in records),
-        "eager_steps": sum(not record["graph"] for record in records),
-        "resolved": _resolved(arms.get(kinds["A"])),
+        "resolved": _resolved(arms.get(STOCK)),
     }
 
 
@@ -88,8 +123,8 @@ def step_cost(
         for k in draw.sample(list(widths), len(widths)):
             running = arms.follow({"name": "fixed_k", "k": k})
             running.records()
-            arms.generate(running, prompts[turn % len(prompts)], tokens)
-            steps[k] += step_times(running.records(), k)
+            _, records = _take(arms, running, prompts[turn % len(prompts)], tokens)
+            steps[k] += step_times(records, k)
     return {
         "context": len(prompts[0]),
         "by_width": [_spread(k, steps[k]) for k in widths],
@@ -105,20 +140,12 @@ def step_times(records: Sequence[Record], k: int) -> list[float]:
     return [one["step_ms"] for one in records[DROPPED:] if one["step_ms"] is not None]
 
 
-def _warm(
-    arms: Arms,
-    kind: Kind,
-    prompt: Sequence[int],
-    found: dict[tuple[str, int], list[Timed]],
-    arm: str,
-) -> Running:
-    """The arm's server; at its first turn it gets a request that is not counted."""
-    running = arms.follow(FULL) if kind == POLICY else arms.get(kind)
-    if not any(name == arm for name, _ in found):
-        arms.generate(running, prompt, 8)
-        if running.session:
-            running.records()
-    return running
+def _take(
+    arms: Arms, running: Running, prompt: Sequence[int], tokens: int
+) -> tuple[Reply, list[Record]]:
+    """A reply and the worker's records of it, none from a server of SGLang's own."""
+    reply = arms.generate(running, prompt, tokens)
+    return reply, [*running.records()] if running.session else []
 
 
 def _spread(k: int, values: Sequence[float]) -> dict[str, Any]:

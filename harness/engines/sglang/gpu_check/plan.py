@@ -12,16 +12,19 @@ from harness.engines.sglang.gpu_check.dummy import QWEN3_30B, TINY, Geometry
 
 # Cache, graphs, workspaces and CUDA's own beside the weights of one server.
 BESIDE_WEIGHTS_GIB = 9.0
+# No network, and no minute of waiting for a dump when a server fails.
+GPU_ENVIRONMENT: Mapping[str, str] = MappingProxyType(
+    {"HF_HUB_OFFLINE": "1", "SGLANG_CUDA_COREDUMP_BEFORE_CRASH_WAIT_SECS": "0"}
+)
 CPU_ENVIRONMENT: Mapping[str, str] = MappingProxyType(
     {
         "SGLANG_USE_CPU_ENGINE": "1",
         "OMP_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
         "TORCHDYNAMO_DISABLE": "1",
-        "HF_HUB_OFFLINE": "1",
+        **GPU_ENVIRONMENT,
     }
 )
-GPU_ENVIRONMENT: Mapping[str, str] = MappingProxyType({"HF_HUB_OFFLINE": "1"})
 QUICK = {"skip_server_warmup": True, "skip_tokenizer_init": True, "max_total_tokens": 8192}
 
 
