@@ -36,7 +36,8 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
     """
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
-        self.config = EvictConfig.load()
+        self.first_rank = compat.ranks()[0] == 0
+        self.config = compat.broadcast_object(EvictConfig.load())
         steps, topk, self.full_width = compat.tree_shape()
         growth = growth_of(self.config.growth, steps, topk)
         with compat.swapped(EagleDraftWorker=DRAFT_WORKERS[type(growth)]):
@@ -70,7 +71,8 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
         widths = self.graph_widths or {1: pool.widths}
         drafter = self._draft_worker
         self.steering = Steering(drafter.selector, widths, self.facts, drafter.growth)
-        costs = compat.broadcast_object(self.config.cost_tables())
+        costs = self.config.cost_tables() if self.first_rank else {}
+        costs = compat.broadcast_object(costs)
         self.steering.begin(self.config.policy, costs)
         self._report()
 
@@ -116,15 +118,16 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
         if self.session is None:
             return
         records = self.recorder.drain()
-        if compat.ranks()[0] == 0:
+        if self.first_rank:
             self.session.append(records)
         self._take_orders(self.session)
         self._report()
 
     def _take_orders(self, session: Session) -> None:
-        """Follow new orders; spoilt ones change nothing and are named in the report."""
+        """Follow rank 0's orders; spoilt ones change nothing and are named in the report."""
+        found: Orders | str | None = None
         try:
-            found: Orders | str | None = session.orders()
+            found = session.orders() if self.first_rank else None
         except InputError as error:
             found = str(error)
         orders = compat.broadcast_object(found)
@@ -197,7 +200,7 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
         return probe
 
     def _report(self) -> None:
-        if self.session is None or compat.ranks()[0] != 0:
+        if self.session is None or not self.first_rank:
             return
         self.session.report(
             {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +17,7 @@ from evict.recency import Recency
 from evict.selection import CostAware, Coverage, FixedPrefix, Full
 from harness.engines.base import Method, Request, RequestTrace
 from harness.measure import check_trace
-from tests.sglang.checkpoints import LAB
-from tests.sglang.process import environment
+from tests.sglang.engines import lab_engine
 
 TREE = FixedDepth(steps=4, topk=8)
 PLAIN = Method("vanilla")
@@ -33,31 +31,7 @@ QUESTIONS = ("What is 12 plus 7?", "Write a function that adds two numbers.")
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from harness.engines.sglang.engine import SGLangEngine
-
-    variables = {name: value for name, value in environment().items() if name not in os.environ}
-    variables |= {name: environment()[name] for name in ("PYTHONPATH", "PATH")}
-    found = SGLangEngine(
-        model={"name": "lab", "target": str(LAB.target), "draft": str(LAB.draft)},
-        device="cpu",
-        dtype="float32",
-        attention_backend="torch_native",
-        prefill_attention_backend="intel_amx",
-        decode_attention_backend="intel_amx",
-        moe_runner_backend="auto",
-        disable_cuda_graph=True,
-        disable_overlap_schedule=True,
-        context_length=1024,
-        mem_fraction_static=0.5,
-        server_args={"max_total_tokens": 8192, "skip_server_warmup": True},
-        process={
-            "live_servers": 5,
-            "log_dir": str(tmp_path_factory.mktemp("servers")),
-            "ready_timeout_s": 600,
-            "stop_timeout_s": 30,
-            "environment": variables,
-        },
-    )
+    found = lab_engine(tmp_path_factory.mktemp("servers"))
     yield found
     found.close()
 

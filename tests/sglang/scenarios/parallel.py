@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable
 from itertools import repeat
 from pathlib import Path
@@ -94,10 +95,18 @@ class Ranks:
         """Order a policy; RuntimeError unless rank 0 says that it is followed."""
         self._epoch += 1
         self._session.give(Orders(self._epoch, policy))
-        self._engine.flush_cache()
+        self._flush()
         state = self._session.state()
         if state is None or (state["epoch"], state["error"]) != (self._epoch, None):
             raise RuntimeError(f"{policy} is not followed: {state}")
+
+    def _flush(self, patience: int = 50) -> None:
+        """SGLang declines while the last request is being put away."""
+        for _ in range(patience):
+            if self._engine.flush_cache().success:
+                return
+            time.sleep(0.1)
+        raise RuntimeError("the cache was not flushed")
 
     def disagree(self) -> None:
         """From now on rank 1 proposes another length than it chose, in every step."""
