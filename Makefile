@@ -44,7 +44,7 @@ $(SGLANG_BIN)/.ready: pyproject.toml tests/sglang/requirements.txt
 setup-sglang: $(SGLANG_BIN)/.ready    ## Create .venv-sglang: SGLang 0.5.23 for CPU tests, 2.5 GB
 
 test-sglang: setup-sglang    ## The tests that drive the real SGLang, on a CPU
-	$(SGLANG_BIN)/python -m pytest -m sglang tests/sglang tests/engines
+	$(SGLANG_BIN)/python -m pytest -m sglang tests/sglang
 
 gpu-check:       ## On one GPU with sglang: what a CPU cannot answer, as one JSON, within 12 minutes
 	scripts/gpu_check.sh --out results/reference/gpu_check.json

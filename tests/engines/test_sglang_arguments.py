@@ -12,13 +12,12 @@ from evict.lookahead import Hierarchical, Recency
 from evict.selection import CostAware, Coverage, Expected, FixedPrefix, Full
 from harness.engines.base import Method
 from harness.engines.sglang.arguments import (
-    DECIDED,
     Kind,
     Weights,
     server_arguments,
     server_kind,
 )
-from harness.engines.sglang.effective import check_applied, comparable, effective
+from harness.engines.sglang.effective import check_applied, effective
 from tests.support.sglang_arms import (
     ARMS,
     CPU,
@@ -159,21 +158,3 @@ def test_real_servers_ran_with_exactly_these_arguments() -> None:
     """The recorded replies came from servers that were started with them."""
     for arm in ("plain", "NGRAM", "EAGLE3"):
         check_applied(arm_arguments(ARMS[arm], CPU), effective(server_info(arm)))
-
-
-@pytest.mark.sglang
-def test_the_installed_sglang_resolves_every_arm_alike() -> None:
-    server_args = pytest.importorskip("sglang.srt.server_args")
-    common = pytest.importorskip("sglang.srt.utils.common")
-    names = set(server_args.ServerArgs.__struct_fields__)
-    assert names >= DECIDED
-    documents = {}
-    for arm in ("plain", "NGRAM", "EAGLE3"):
-        arguments = arm_arguments(ARMS[arm], CPU)
-        resolved = server_args.ServerArgs(**arguments)
-        resolved.resolve_once()
-        documents[arm] = common.build_server_info(resolved, {})
-        check_applied(arguments, effective(documents[arm]))
-    assert comparable(documents) == []
-    with pytest.raises(InputError, match="SGLang does not know; seen: page_sice"):
-        arm_arguments(PLAIN, server_args={"page_sice": 64})
