@@ -58,15 +58,15 @@ def worker_steps_of_batch(records: Sequence[Mapping[str, Any]], size: int) -> li
 def plain_steps_of_batch(replies: Sequence[Reply]) -> list[StepRecord]:
     """Steps of plain decoding from the middle half of each stream, when all requests run.
 
-    InconsistentTrace where events were merged: then a gap is no step.
+    Streams whose events were merged have no steps; InconsistentTrace where that is all of them.
     """
     steps = []
     for reply in replies:
         accepted_S = accepted_by_stream(reply)
         gaps_S = accepted_S and step_gaps(reply, committed_tokens(accepted_S, len(reply.ids) - 1))
-        if not gaps_S:
-            raise InconsistentTrace("merged events: the machine is too busy to time batches")
-        quarter = len(gaps_S) // 4
-        for index in range(quarter, len(gaps_S) - quarter):
-            steps.append(StepRecord(index, 0, 1, 0, 1, 0, total_ms=gaps_S[index]))
+        middle = slice(len(gaps_S) // 4, len(gaps_S) - len(gaps_S) // 4) if gaps_S else slice(0)
+        for index, gap_ms in list(enumerate(gaps_S or []))[middle]:
+            steps.append(StepRecord(index, 0, 1, 0, 1, 0, total_ms=gap_ms))
+    if not steps:
+        raise InconsistentTrace("merged events: the machine is too busy to time batches")
     return steps
