@@ -15,11 +15,11 @@ from evict.acceptance import greedy
 from evict.growth import FixedDepth
 from evict.selection import Full
 from evict.tree import Candidates, DraftTree
+from harness.consistency import InconsistentTrace, check_trace
 from harness.counting import Shares, tau
 from harness.engines.base import Method, Request
 from harness.engines.torch.decode import Output
 from harness.engines.torch.engine import TorchEngine
-from harness.measure import InconsistentTrace, check_trace
 from tests.support.bench import Bench, only, rows
 from tests.support.steps import ScriptedEngine, counters, steps, trace
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from harness.consistency import InconsistentTrace
 from harness.engines.sglang.batch import plain_steps_of_batch, worker_steps_of_batch
 from harness.engines.sglang.metadata import read_metadata
 from harness.engines.sglang.reply import Chunk, Reply
-from harness.measure import InconsistentTrace
 
 
 def record(step: int, batch: int, step_ms: float | None = 5.0, k: int = 4) -> dict[str, Any]:

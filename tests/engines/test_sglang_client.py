@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from evict.errors import InputError
+from harness.consistency import InconsistentTrace
 from harness.engines.sglang.client import CacheNotFlushed, Client
 from harness.engines.sglang.metadata import UnreadableReply
 from harness.engines.sglang.reply import (
@@ -19,7 +20,6 @@ from harness.engines.sglang.reply import (
 )
 from harness.engines.sglang.sampling import Sampling, looks_greedy
 from harness.engines.sglang.trace import Arm, WarmPrefixCache, stock_trace
-from harness.measure import InconsistentTrace
 from tests.support.asking import PLAIN, PROMPT, ask, request, traced, words
 from tests.support.fake_replies import Script, plain
 from tests.support.fake_server import FakeServer

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from evict.errors import InputError
+from harness.consistency import InconsistentTrace
 from harness.counting import Shares, tau
 from harness.engines.sglang.metadata import UnreadableReply, read_metadata
 from harness.engines.sglang.trace import Arm, stock_trace
 from harness.latency import chunk_times
-from harness.measure import InconsistentTrace
 from tests.support.asking import PLAIN, TREE, ask, request, traced, words
 from tests.support.fake_replies import plain, speculative
 from tests.support.fake_server import FakeServer

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.consistency import InconsistentTrace
 from harness.engines.sglang.metadata import UnreadableReply
 from harness.engines.sglang.trace import Traced, worker_trace
-from harness.measure import InconsistentTrace
 from tests.support.asking import PLAIN, TREE, ask, request, step_lines, traced, words
 from tests.support.fake_replies import Script, plain, spec_fields, speculative
 from tests.support.fake_server import FakeServer

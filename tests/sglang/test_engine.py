@@ -15,8 +15,8 @@ from evict.errors import InputError
 from evict.growth import DynamicDepth, FixedDepth
 from evict.recency import Recency
 from evict.selection import CostAware, Coverage, FixedPrefix, Full
+from harness.consistency import check_trace
 from harness.engines.base import Method, Request, RequestTrace
-from harness.measure import check_trace
 from tests.sglang.engines import lab_engine
 
 TREE = FixedDepth(steps=4, topk=8)

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from evict.cost import CostTable
-from evict.sglang.facts import settings_facts
 from harness.engines.sglang.failures import ServerFailed
 from tests.sglang import servers
 from tests.sglang.checkpoints import LAB, Pair
+from tests.sglang.prices import price_list
 from tests.sglang.process import run_scenario
 from tests.sglang.scenarios import refused
 
@@ -88,21 +87,7 @@ def test_a_cost_table_of_another_machine_stops_the_server(tiny: Pair, tmp_path: 
 
 
 def _priced(target: Path) -> dict[str, Any]:
-    """Policy evict with a table that was measured on this very server, so to speak."""
-    facts = settings_facts(
-        json.loads((target / "config.json").read_text()),
-        device="cpu",
-        dtype="float32",
-        attention_backend="intel_amx",
-        moe_runner_backend="auto",
-        graphs=False,
-        tensor_parallel=1,
-    )
-    fingerprint = {f"setting.{name}": value for name, value in facts.items()}
-    fingerprint["growth"] = "FixedDepth(steps=4, topk=8)"
-    step_ms = tuple(1 + 0.05 * k for k in range(1, 33))
-    table = CostTable(step_ms, 1.0, (0.0,) * 32, fingerprint=fingerprint)
-    return {"costs": {"1": table.to_dict()}}
+    return {"costs": {"1": price_list(target, slope=0.05)}}
 
 
 def _lab() -> dict[str, Any]:

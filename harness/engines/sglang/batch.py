@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from harness.consistency import InconsistentTrace
 from harness.engines.sglang.client import Client
 from harness.engines.sglang.reply import Reply
 from harness.engines.sglang.running import Running
 from harness.engines.sglang.sampling import Sampling
 from harness.engines.sglang.stream_steps import accepted_by_stream, committed_tokens, step_gaps
-from harness.measure import InconsistentTrace
 from harness.records import StepRecord
 
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.consistency import InconsistentTrace
 from harness.counting import Counters, check_counters, engine_tau
 from harness.engines.base import FinishReason, Request
-from harness.measure import InconsistentTrace
 
 
 class UnreadableReply(Exception):

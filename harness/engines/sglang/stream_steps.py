@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
+from harness.consistency import InconsistentTrace
 from harness.counting import acceptance_histogram
 from harness.engines.sglang.metadata import MetaInfo
 from harness.engines.sglang.reply import Chunk, Reply
-from harness.measure import InconsistentTrace
 
 
 def accepted_by_stream(reply: Reply) -> list[int] | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from harness.consistency import InconsistentTrace, check_trace
 from harness.engines.base import Request, RequestTrace
 from harness.engines.sglang.metadata import MetaInfo, check_metadata, finish_reason
 from harness.engines.sglang.reply import Reply
@@ -17,7 +18,6 @@ from harness.engines.sglang.stream_steps import (
 )
 from harness.engines.sglang.worker_steps import WorkerStep, worker_steps
 from harness.latency import Stamps, decode_ms
-from harness.measure import InconsistentTrace, check_trace
 from harness.records import StepRecord
 
 NOT_MEASURED = float("nan")

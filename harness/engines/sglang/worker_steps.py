@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Self
 
+from harness.consistency import InconsistentTrace
 from harness.counting import acceptance_histogram
 from harness.engines.sglang.metadata import MetaInfo, UnreadableReply
-from harness.measure import InconsistentTrace
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,12 @@ import json
 import os
 import time
 from collections.abc import Callable
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from evict.cost import CostTable
 from evict.sglang.config import VARIABLE
-from evict.sglang.facts import settings_facts
 from evict.sglang.session import Orders, Session
+from tests.sglang.prices import price_list
 from tests.sglang.scheduler import server_arguments
 from tests.sglang.workload import stress
 
@@ -156,28 +154,10 @@ def _configure(target: Path, folder: Path, agreement: str) -> Session:
         session = session_folder(folder, rank)
         session.mkdir()
         settings = {"agreement": agreement, "session": session.name}
-        config = {**settings, "costs": {"1": _table(target, slope)}}
+        config = {**settings, "costs": {"1": price_list(target, slope, RANKS)}}
         _config_file(folder, rank).write_text(json.dumps(config))
     os.environ[VARIABLE] = str(_config_file(folder, 0))
     return Session(session_folder(folder, 0))
-
-
-def _table(target: Path, slope: float) -> dict[str, Any]:
-    """C(k) = 1 + slope * k ms, as if measured with two ranks on this CPU."""
-    facts = settings_facts(
-        json.loads((target / "config.json").read_text()),
-        device="cpu",
-        dtype="float32",
-        attention_backend="intel_amx",
-        moe_runner_backend="auto",
-        graphs=False,
-        tensor_parallel=RANKS,
-    )
-    fingerprint = {f"setting.{name}": value for name, value in facts.items()}
-    fingerprint["growth"] = "FixedDepth(steps=4, topk=8)"
-    step_ms = tuple(1 + slope * k for k in range(1, DRAFT_TOKENS + 1))
-    losses = tuple(repeat(0.0, DRAFT_TOKENS))
-    return CostTable(step_ms, 1.0, losses, fingerprint=fingerprint).to_dict()
 
 
 def _config_file(folder: Path, rank: int) -> Path:
