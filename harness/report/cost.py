@@ -32,12 +32,13 @@ def cost_text(cost: CostTable) -> list[str]:
     lines = ["   k   C(k) ms     IQR  C(k)/C(1)  experts per layer"]
     for k in sorted({k for k in SHOWN if k < last} | {last}):
         row = frame.loc[k]
+        union = "-" if np.isnan(row["expert_union"]) else f"{row['expert_union']:.1f}"
         lines.append(
             f"{k:4d}  {row['step_ms']:8.2f}  {row['spread_ms']:6.2f}  "
-            f"{row['step_ms'] / cost.step_ms[0]:9.2f}  {row['expert_union']:17.1f}"
+            f"{row['step_ms'] / cost.step_ms[0]:9.2f}  {union:>17}"
         )
     lines.append(
         f"C({last})/C(1) = {cost.step_ms[-1] / cost.step_ms[0]:.2f}, "
-        f"C_AR = {cost.ar_ms:.2f} ms, beta = {cost.beta:.2f} (used with calibrate=true)"
+        f"C_AR = {cost.ar_ms:.2f} ms, beta = {cost.beta:.2f} (used with method.scores=beta)"
     )
     return lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
@@ -15,10 +16,12 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from harness.collection import Collection
+from harness.report.cost import cost_text
 from harness.report.figures import FIGURES, save
 from harness.report.figures.style import LOOKS, SETTINGS, STAGES, STYLE, WIDTH, Look
 from harness.report.spec import Missing
 from tests.support.collection import sample_collection
+from tests.support.sample_trees import sample_cost
 from tests.support.tiny import PLAIN, Tiny, step
 
 NAMES = sorted(FIGURES)
@@ -206,3 +209,14 @@ def titles(figure: Figure) -> list[Text]:
 def inner(one: Bbox, other: Bbox) -> bool:
     """Whether two boxes overlap by more than a hair."""
     return one.padded(-0.5).overlaps(other.padded(-0.5))
+
+
+def test_a_cost_curve_without_expert_counts_draws_and_prints_none(
+    frames: dict[str, pd.DataFrame],
+) -> None:
+    figure = FIGURES["cost"].draw(frames["cost"].assign(expert_union=float("nan")))
+    below = figure.axes[1]
+    assert {line.get_label() for line in below.lines} == {"uniform routing", "one token"}
+    text = cost_text(replace(sample_cost(), expert_union=None))
+    assert text[1].split()[-1] == "-"
+    assert "nan" not in " ".join(text)

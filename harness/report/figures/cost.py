@@ -94,7 +94,8 @@ def _title(facts: pd.Series) -> str:
 
 def _draw_union(axis: Axes, rows: pd.DataFrame) -> None:
     experts, top_k = int(rows["experts"].iloc[0]), int(rows["experts_per_token"].iloc[0])
-    axis.plot(rows["k"], rows["expert_union"], color="black", label="measured")
+    if rows["expert_union"].notna().any():
+        axis.plot(rows["k"], rows["expert_union"], color="black", label="measured")
     uniform = [uniform_union(experts, top_k, int(k)) for k in rows["k"]]
     axis.plot(rows["k"], uniform, label="uniform routing", **UNIFORM_LINE)
     axis.axhline(top_k, label="one token", **REFERENCE_LINE)
