@@ -29,7 +29,7 @@ paper: setup     ## The paper's evaluation on the lab model, 45 minutes; then ta
 test: setup      ## The test suite (no GPU, no network)
 	$(BIN)/python -m pytest
 
-# The real SGLang on a CPU: its wheel without its CUDA packages (2.5 GB against tens), kernels from tests/sglang/standins.
+# The real SGLang on a CPU: its wheel without its CUDA packages (3 GB against tens), kernels from tests/sglang/standins.
 SGLANG_VENV := .venv-sglang
 SGLANG_BIN := $(SGLANG_VENV)/bin
 
@@ -41,7 +41,7 @@ $(SGLANG_BIN)/.ready: pyproject.toml tests/sglang/requirements.txt
 	$(SGLANG_BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	@touch $@
 
-setup-sglang: $(SGLANG_BIN)/.ready    ## Create .venv-sglang: SGLang 0.5.23 for CPU tests, 2.5 GB
+setup-sglang: $(SGLANG_BIN)/.ready    ## Create .venv-sglang: SGLang 0.5.23 for CPU tests, 3 GB
 
 test-sglang: setup-sglang    ## The tests that drive the real SGLang, on a CPU
 	$(SGLANG_BIN)/python -m pytest -m sglang tests/sglang

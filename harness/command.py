@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 EXIT_OK, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
 FULL_ERROR = "HYDRA_FULL_ERROR"
-KEYS_HINT = "python run.py --cfg job lists the keys (engine.* needs engine=torch)"
+KEYS_HINT = "python run.py --cfg job lists the keys (engine.* needs engine=NAME)"
 
 __all__ = ["guarded", "register", "run_command"]
 

@@ -40,11 +40,12 @@ class EvictConfig:
     """The plugin's settings. Paths are relative to the file that names them.
 
     policy, growth: see `evict.sglang.policies`. costs: cost table by batch size, a path or the
-    table itself; the policy "evict" needs at least one, the table of the next larger batch serves
-    a batch in between. tiers: verify lengths that may be chosen, None for all 1..N; N always may.
-    graph_batches: batch sizes for which every tier has a CUDA graph; larger batches verify N nodes.
-    agreement: how tensor-parallel ranks agree on k. session: folder for orders and step records
-    (`evict.sglang.session`). count_experts: record expert unions, in runs that are not timed.
+    table itself; the policy "evict" needs at least one. The table of the next larger batch serves
+    a batch in between, and a batch larger than all verifies N nodes. tiers: verify lengths that may
+    be chosen, None for all 1..N; N always may. graph_batches: batch sizes for which every tier has
+    a CUDA graph; larger batches verify N nodes. agreement: how tensor-parallel ranks agree on k.
+    session: folder for orders and step records (`evict.sglang.session`). count_experts: record
+    expert unions, in runs that are not timed.
     """
 
     policy: dict[str, Any] = field(default_factory=lambda: {"name": "evict"})

@@ -92,30 +92,8 @@ class ExpertProbe:
         used_LE = ids_LI.new_zeros(len(self.layers), self.experts + 1).scatter_(1, ids_LI, 1)
         return used_LE[:, : self.experts].sum(1, dtype=torch.int32)
 
-    def prefix_unions(self, n: int, batch: int = 1) -> Tensor:
-        """`unions(k, batch)` for every k = 1..n, int32 [L, n], out of one forward of width n.
-
-        The routing of a node depends on its ancestors only, so a prefix of a wide verification
-        routes as a narrow one does.
-        """
-        ids_LI = self._routed(n * batch)
-        topk = self._ids_LRT.shape[2]
-        node_I = torch.arange(ids_LI.shape[1], device=ids_LI.device) // topk % n
-        first_LE = ids_LI.new_full((len(self.layers), self.experts + 1), n)
-        first_LE.scatter_reduce_(1, ids_LI, node_I.expand_as(ids_LI), "amin")
-        first_LE = first_LE[:, : self.experts]
-        new_LN = ids_LI.new_zeros(len(self.layers), n + 1)
-        new_LN.scatter_add_(1, first_LE, torch.ones_like(first_LE))
-        return new_LN[:, :n].cumsum(1).to(torch.int32)
-
-    def check_all_layers_written(self, rows: int = 1) -> None:
-        """Raise InputError unless every layer wrote the first `rows` rows since `arm`; waits."""
-        self._rows_checked(rows)
-        missing_L = (self._ids_LRT[:, :rows] == UNWRITTEN).all(-1).any(-1)
-        _refuse(layer for layer, gone in zip(self.layers, missing_L.tolist(), strict=True) if gone)
-
     def check_union(self, union_L: Sequence[int]) -> None:
-        """The same for a union that was read later: InputError for a layer without any expert."""
+        """InputError for a union, read later, in which a layer used no expert at all."""
         if len(union_L) != len(self.layers):
             raise InputError(
                 "a union of other layers", seen=len(union_L), allowed=f"{len(self.layers)} layers"

@@ -18,7 +18,7 @@ from torch.nn.functional import pad
 
 from evict.cost import CostTable
 from evict.errors import InputError
-from evict.selection import Cheapest, Covering, Selection, Selector
+from evict.selection import Cheapest, Covering, Full, Selection, Selector
 
 T = TypeVar("T")
 
@@ -27,9 +27,10 @@ class PrefixSelector:
     """Verify length of one step for a batch of trees, one k for all of them.
 
     The batch takes the k that maximises sum_i S_i(k) / C(b, k): the selection sees the mean of the
-    trees' S, and C of the profiled batch size next above b. widths: verify lengths that exist; a
-    k between them is raised to the next. All tensors live on `device` and outside any graph pool:
-    expected_N float32 [N], the last step's mean S; k int32 [1], its verify length.
+    trees' S, and C of the profiled batch size next above b. widths: verify lengths that exist; a k
+    between them is raised to the next. All tensors live on `device` and outside any graph pool:
+    scores_BN float32 [max_batch, N - 1], the last step's node scores, root left out; expected_N
+    float32 [N], their mean S; k int32 [1], the verify length.
     """
 
     def __init__(self, draft_tokens: int, max_batch: int, device: torch.device | str) -> None:
@@ -57,17 +58,22 @@ class PrefixSelector:
         """Use this policy from the next step on.
 
         costs: tables by batch size, empty for a policy that needs none. widths: verify lengths by
-        batch size. Of both, a batch in between takes the entry of the next larger size. InputError
-        for a policy that needs a table and has none.
+        batch size. Of both, a batch in between takes the entry of the next larger size; larger
+        batches than any table's verify the whole tree, since what less would cost is not known.
+        InputError for a policy that needs a table and has none.
         """
+        largest = max(costs, default=0)
+        unknown = {self._weights_B.shape[0]} if costs else set()
         self._programs = {
             batch: _Program.of(
-                selection.bind(_serving(costs, batch), self.draft_tokens),
+                (Full() if costs and batch > largest else selection).bind(
+                    _serving(costs, batch), self.draft_tokens
+                ),
                 _serving(widths, batch),
                 self.draft_tokens,
                 self.k.device,
             )
-            for batch in sorted({1, *costs, *widths})
+            for batch in sorted({1, *costs, *widths, *unknown})
         }
         self._batch = 0
 

@@ -44,10 +44,10 @@ POLICY = "EVICT"
 class SGLangEngine:
     """Starts servers as methods ask for them and measures them from the outside, over HTTP.
 
-    model: target, draft, revisions, tensor_parallel. Names of `arguments.Settings` and of the EVICT
-    worker's configuration go into `settings`. batch: requests at once while step costs are
-    measured. process: how servers are kept, no part of a run's
-    identity: live_servers, log_dir, ready_timeout_s, stop_timeout_s, environment.
+    model: target, draft, revisions, tensor_parallel. settings: those of `arguments.Settings`.
+    worker: the EVICT worker's own (`evict.sglang.config.EvictConfig`). batch: requests at once
+    while step costs are measured. process: how servers are kept, no part of a run's identity:
+    live_servers, log_dir, ready_timeout_s, stop_timeout_s, environment.
     """
 
     timed = True
@@ -74,7 +74,7 @@ class SGLangEngine:
         launch = Launch(
             settings=self.settings,
             weights=self._weights(),
-            folder=Path(process["log_dir"]) / secrets.token_hex(4),
+            folder=Path(process["log_dir"]).absolute() / secrets.token_hex(4),
             environment=dict(process.get("environment") or {}),
             worker=dict(worker or {}),
             ready_timeout_s=float(process["ready_timeout_s"]),

@@ -9,12 +9,12 @@ from typing import Any
 
 from evict.errors import InputError
 from evict.growth import level_capacity
+from evict.sglang.version import SUPPORTED
 from harness.engines.sglang.support import (
     PINNED,
     PLUGIN_ONLY,
     QUEUE_ONLY,
     SPECULATIVE_ONLY,
-    SUPPORTED,
     TABLE,
     Support,
 )

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from evict.errors import InputError
+from evict.sglang.version import SUPPORTED
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,9 @@ class Support:
     capabilities: Mapping[str, tuple[tuple[int, int], tuple[int, int]]]
 
 
-SUPPORTED = "0.5.23"
 TABLE: Mapping[str, Support] = MappingProxyType(
     {
-        "0.5.23": Support(
+        SUPPORTED: Support(
             tree_backends=frozenset({"flashinfer", "triton", "fa3", "intel_amx"}),
             paged_tree_backends=frozenset({"flashinfer"}),
             tree_overlap=True,

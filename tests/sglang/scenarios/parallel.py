@@ -154,7 +154,8 @@ def _configure(target: Path, folder: Path, agreement: str) -> Session:
         session = session_folder(folder, rank)
         session.mkdir()
         settings = {"agreement": agreement, "session": session.name}
-        config = {**settings, "costs": {"1": price_list(target, slope, RANKS)}}
+        prices = price_list(target, slope, RANKS)
+        config = {**settings, "costs": {"1": prices, str(REQUESTS): prices}}
         _config_file(folder, rank).write_text(json.dumps(config))
     os.environ[VARIABLE] = str(_config_file(folder, 0))
     return Session(session_folder(folder, 0))
