@@ -1,55 +1,67 @@
-"""Where and with what a run was made: software, processor, git, GPUs. Nothing is installed."""
+"""Where and with what a run was made: software, source, processor, GPUs. Nothing is installed."""
 
 from __future__ import annotations
 
 import os
-import platform
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 from harness.config import ROOT
-from harness.machine import cpu_model, package_version
-from harness.requirements import find_gpus
+from harness.hardware import cpu
+from harness.hardware.git import git_facts
+from harness.hardware.gpu import open_gpus
+from harness.hardware.memory import memory_facts
+from harness.hardware.processes import own_pids
+from harness.hardware.software import package_versions, system, thread_settings
 
-PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "datasets")
+OWN_FILE = "harness/provenance.py"
+NO_CPUFREQ = "the kernel shows no cpufreq, as in most virtual machines"
+REASONS = {
+    "cpu": "the system does not name its processor",
+    "governor": NO_CPUFREQ,
+    "clock_mhz": "the kernel tells no clock",
+    "clock_max_mhz": NO_CPUFREQ,
+    "load_average": "this system keeps none",
+}
 
 
-def collect_provenance() -> dict[str, Any]:
-    """A plain dict; a fact that cannot be read is None."""
-    gpus = find_gpus()
+def collect_provenance(nvml: Any = None) -> dict[str, Any]:
+    """A plain dict; a fact that cannot be read is None, with the reason under `absent`.
+
+    `gpus` holds what stays while a run goes on, `gpu_state` what changes from moment to moment. A
+    package that is not installed is None; so is an unset environment variable under `threads`.
+    nvml: as for `open_gpus`.
+    """
+    machine = {**_processor(), **_gpus(nvml)}
     return {
-        "python": sys.version.split()[0],
-        "platform": platform.platform(),
-        "packages": {name: package_version(name) for name in PACKAGES},
-        "cpu": cpu_model(),
-        "cores": os.cpu_count(),
-        "load_average": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
-        "git": _git(ROOT),
-        "gpus": [{"memory_gib": round(memory, 1)} for memory in gpus.memory_gib],
-        "gpus_reason": gpus.reason,
+        **system(),
+        "packages": package_versions(),
+        "threads": thread_settings(),
+        **machine,
+        "memory": memory_facts(),
+        "git": git_facts(ROOT, OWN_FILE),
+        "absent": {name: why for name, why in REASONS.items() if machine[name] is None},
     }
 
 
-def _git(root: Path) -> dict[str, Any] | None:
-    """Commit and dirtiness, only if this very repository tracks run.py."""
-    if _run(root, "ls-files", "--error-unmatch", "run.py") is None:
-        return None
-    commit = _run(root, "rev-parse", "HEAD")
-    status = _run(root, "status", "--porcelain", "--untracked-files=no")
-    return {"commit": commit, "dirty": None if status is None else bool(status)}
+def _processor() -> dict[str, Any]:
+    return {
+        "cpu": cpu.cpu_model(),
+        "cores": os.cpu_count(),
+        "usable_cores": cpu.usable_cores(),
+        "governor": cpu.governor(),
+        "clock_mhz": cpu.clock_mhz(),
+        "clock_max_mhz": cpu.clock_max_mhz(),
+        "load_average": cpu.load_average(),
+    }
 
 
-def _run(root: Path, *arguments: str) -> str | None:
+def _gpus(nvml: Any) -> dict[str, Any]:
+    session, mine = open_gpus(nvml), own_pids()
     try:
-        done = subprocess.run(
-            ["git", "-C", str(root), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+        return {
+            "gpus": [gpu.facts() for gpu in session.gpus],
+            "gpus_reason": session.reason,
+            "gpu_state": [gpu.state(mine) for gpu in session.gpus],
+        }
+    finally:
+        session.close()

@@ -2,51 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from evict.errors import InputError
 from harness.config import ROOT, ModelConfig, RunConfig, known
+from harness.engines.sglang.support import check_version
+from harness.hardware.gpu import Gpus, find_gpus
+from harness.hardware.software import package_version
+
+__all__ = ["RUNS_ANYWHERE", "Gpus", "check", "check_packages", "find_gpus"]
 
 RUNS_ANYWHERE = "model=lab runs on any CPU"
-
-
-@dataclass(frozen=True)
-class Gpus:
-    """Memory of each visible GPU in GiB, or why none was found."""
-
-    memory_gib: tuple[float, ...]
-    reason: str | None = None
-
-    def __str__(self) -> str:
-        if self.reason:
-            return f"no GPU ({self.reason})"
-        return ", ".join(f"{memory:.0f} GiB" for memory in self.memory_gib) or "no GPU"
-
-
-def find_gpus() -> Gpus:
-    """Ask the driver through NVML; never raises."""
-    try:
-        import pynvml  # the module name of nvidia-ml-py
-    except ImportError:
-        return Gpus((), "nvidia-ml-py is not installed")
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return Gpus((), "no NVIDIA driver")
-    try:
-        return Gpus(tuple(_memory(pynvml, i) for i in range(pynvml.nvmlDeviceGetCount())))
-    except pynvml.NVMLError as error:
-        return Gpus((), f"NVML: {error}")
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def _memory(pynvml: Any, index: int) -> float:
-    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    return float(pynvml.nvmlDeviceGetMemoryInfo(handle).total) / 2**30
+PACKAGES: Mapping[str, Callable[[], object]] = {  # what an engine's code needs, by where it lies
+    "harness.engines.sglang.": lambda: check_version(package_version("sglang")),
+}
 
 
 def check(config: RunConfig, gpus: Gpus | None = None) -> None:
@@ -54,11 +25,11 @@ def check(config: RunConfig, gpus: Gpus | None = None) -> None:
     model, engine = config.model, config.engine["name"]
     if not config.engine.get("runs_model", True):
         return
-    _check_gpus(model, gpus)
-    _check_device(config.engine, gpus)
     if engine not in model.engines:
         allowed = ", ".join(model.engines)
         raise InputError(f"{model.label} does not run on this engine", seen=engine, allowed=allowed)
+    _check_gpus(model, gpus)
+    _check_device(config.engine, gpus)
     if engine not in known("engine"):
         raise InputError(
             f"{model.label} runs on the engine {engine}, which this version does not ship yet",
@@ -67,6 +38,13 @@ def check(config: RunConfig, gpus: Gpus | None = None) -> None:
         )
     if model.lab:
         _check_files(model)
+
+
+def check_packages(config: RunConfig) -> None:
+    """InputError when a package that the engine needs is missing or of an unsupported version."""
+    for prefix, demand in PACKAGES.items():
+        if str(config.engine.get("_target_", "")).startswith(prefix):
+            demand()
 
 
 def _check_gpus(model: ModelConfig, gpus: Gpus | None) -> None:
