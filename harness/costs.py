@@ -68,7 +68,7 @@ class CostSource:
             raise InputError("no calibration prompts to profile on", hint="calibration=file.jsonl")
         encode = self.engine.encode_chat
         ids = [encode([{"role": "user", "content": text}]) for text in self.calibration]
-        table = self.profiler(self.engine, method, ids, self.seed, self.progress)
+        table = self.engine.carry_out(self.profiler, method, ids, self.seed, progress=self.progress)
         table.save(folder(self.results, table) / FILE)
         return table
 

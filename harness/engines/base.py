@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from evict.cost import CostTable
+from harness.equality import NextTokens
 from harness.records import StepRecord
 from harness.trees import TreeRecord
 
@@ -14,6 +15,7 @@ Drafter = Literal["none", "eagle3", "trie"]
 FinishReason = Literal["eos", "stop", "length", "context", "replayed"]
 Scores = Literal["draft", "beta", "isotonic", "verdict"]
 Message = dict[str, str]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,9 @@ class RequestTrace:
 
     `steps[i].committed` sum to `len(output_ids) - 1`: the token produced by prefill is not a
     decode token. `expert_union_layers[i]` is the union per MoE layer of step i. A replayed trace
-    has steps and no output: its steps were evaluated one by one on recorded trees.
+    has steps and no output: its steps were evaluated one by one on recorded trees. cached_tokens:
+    prompt tokens that were not computed for this request (None: the engine does not say).
+    first_answer_ms: as prefill_ms, but to the first token after any reasoning.
     """
 
     output_ids: list[int]
@@ -52,6 +56,8 @@ class RequestTrace:
     steps: list[StepRecord] = field(default_factory=list)
     expert_union_layers: list[list[int]] = field(default_factory=list)
     trees: list[TreeRecord] = field(default_factory=list)
+    cached_tokens: int | None = None
+    first_answer_ms: float | None = None
 
     @property
     def decode_tokens(self) -> int:
@@ -148,6 +154,13 @@ class StepView:
 Observer = Callable[[StepView], None]
 
 
+class EngineLost(Exception):
+    """The engine's process crashed, ran out of memory or hung; the next call starts a new one.
+
+    It ends the cell that was being measured, no other.
+    """
+
+
 class Engine(Protocol):
     """A backend that decodes with any `Method` and reports what each step did and cost.
 
@@ -189,6 +202,26 @@ class Engine(Protocol):
         self, method: Method, prompts: Sequence[Sequence[int]], steps: int
     ) -> list[StepRecord]:
         """Records of at least `steps` steps of `method`, warm-up steps dropped, EOS ignored."""
+        ...
+
+    def top_gap(self, ids: Sequence[int]) -> NextTokens | None:
+        """The target's two likeliest next tokens after `ids`; None where the engine cannot tell."""
+        ...
+
+    def read_back(self, method: Method) -> dict[str, str]:
+        """What this method really runs with beyond `describe`, by dotted name; {} for nothing."""
+        ...
+
+    def carry_out(
+        self,
+        procedure: Callable[..., Result],
+        *arguments: Any,
+        progress: Callable[[str, float], None] | None = None,
+    ) -> Result:
+        """`procedure(engine, *arguments, progress)`, run where the engine is.
+
+        An engine in another process needs a procedure and arguments that can be pickled.
+        """
         ...
 
     def close(self) -> None: ...

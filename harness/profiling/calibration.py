@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -47,13 +47,17 @@ def observe(
     prompts: Sequence[Sequence[int]],
     seed: int,
     temperature: float,
+    progress: Callable[[str, float], None] | None = None,
 ) -> ScoreLog:
     """Generate on the first prompts with the whole tree verified, and log every node."""
     log = ScoreLog()
     full = replace(method, selection=Full(), scores="draft")
-    for index, prompt in enumerate(prompts[:MAX_PROMPTS]):
+    chosen = prompts[:MAX_PROMPTS]
+    for index, prompt in enumerate(chosen):
         request = Request(f"calibration-{index}", tuple(prompt), MAX_NEW_TOKENS, temperature)
         engine.generate(request, full, seed + index, observer=log)
+        if progress:
+            progress(f"observing scores at T={temperature:g}", (index + 1) / len(chosen))
     return log
 
 

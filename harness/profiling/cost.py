@@ -77,7 +77,7 @@ def profile(
     rounds_of = [[widths[place] for place in part] for part in parts]
     if not engine.observable:
         return build_table(records, 1.0, facts, parts=rounds_of)
-    logs = {t: observe(engine, method, prompts, seed, t) for t in TEMPERATURES}
+    logs = {t: observe(engine, method, prompts, seed, t, progress) for t in TEMPERATURES}
     return build_table(records, fit_beta(logs[0.0]), facts, fit_maps(logs), rounds_of)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -18,8 +20,9 @@ from harness.engines.sglang.reply import (
     NoAnswer,
     RequestRefused,
 )
-from harness.engines.sglang.sampling import Sampling, looks_greedy
+from harness.engines.sglang.sampling import Sampling
 from harness.engines.sglang.trace import Arm, WarmPrefixCache, stock_trace
+from harness.validity.sampling import looks_greedy
 from tests.support.asking import PLAIN, PROMPT, ask, request, traced, words
 from tests.support.fake_replies import Script, plain
 from tests.support.fake_server import FakeServer
@@ -129,6 +132,33 @@ def test_one_connection_serves_all_requests_and_a_closed_one_is_replaced(
     assert server.connections == 2
 
 
+def test_a_connection_that_is_closed_while_a_request_is_sent_is_replaced() -> None:
+    """A server closes idle connections: none of its answers is lost by that."""
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+    asked: list[bytes] = []
+
+    def serve(listener: socket.socket) -> None:
+        for answered in (1, 1, 0, 0):
+            link, _ = listener.accept()
+            with link:
+                for _ in range(answered):
+                    asked.append(link.recv(4096))
+                    link.sendall(answer)
+                link.recv(4096)  # the next request arrives, and the connection is closed
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        with Client(f"http://127.0.0.1:{listener.getsockname()[1]}", "key", 5.0) as client:
+            assert client.server_info() == {}
+            assert client.model_info() == {}
+            for _ in range(2):  # over a kept connection and again, then over a new one only
+                with pytest.raises(ConnectionLost, match="without response"):
+                    client.server_info()
+        thread.join()
+    assert [line.split()[1] for line in asked] == [b"/server_info", b"/model_info"]
+
+
 @pytest.mark.parametrize(
     ("script", "error", "message"),
     [
@@ -183,7 +213,8 @@ def test_case_21_a_warm_prompt_is_no_measurement(server: FakeServer) -> None:
             reply = client.generate(PROMPT, Sampling(4), rid)
         with pytest.raises(WarmPrefixCache, match="warm prefix cache: 2 of 3 prompt tokens"):
             stock_trace(reply, request(4), PLAIN, words)
-        assert stock_trace(reply, request(4), Arm(shared_prefix=2), words).trace.steps
+        trace = stock_trace(reply, request(4), Arm(shared_prefix=2), words).trace
+        assert (len(trace.steps), trace.cached_tokens) == (3, 2)
         client.flush_cache()
         cold = client.generate(PROMPT, Sampling(4), "c")
     assert stock_trace(cold, request(4), PLAIN, words).trace.output_ids == [100, 101, 102, 103]

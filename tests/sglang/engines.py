@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ from tests.sglang.checkpoints import LAB
 from tests.sglang.process import environment
 
 
-def lab_engine(folder: Path, **settings: Any) -> Any:
-    """An engine that keeps its servers' logs in `folder`; `settings` replace its defaults."""
+def lab_engine(folder: Path, process: Mapping[str, Any] | None = None, **settings: Any) -> Any:
+    """An engine that keeps its servers' logs in `folder`; both mappings replace its defaults."""
     from harness.engines.sglang.engine import SGLangEngine
 
     served = environment()
@@ -38,6 +39,7 @@ def lab_engine(folder: Path, **settings: Any) -> Any:
             "ready_timeout_s": 600,
             "stop_timeout_s": 30,
             "environment": variables,
+            **(process or {}),
         },
         **{**defaults, **settings},
     )

@@ -90,6 +90,10 @@ class Answers(BaseHTTPRequestHandler):
         model = options.other_model or options.model_path
         return self.answer(200, {"weight_version": token, "model_path": model})
 
+    def do_POST(self) -> None:
+        """A generation that never comes."""
+        time.sleep(120)
+
     def answer(self, status: int, document: dict[str, Any] | None = None) -> None:
         body = b"" if document is None else json.dumps(document).encode()
         self.send_response(status)

@@ -13,10 +13,19 @@ from evict.cost import STAGES, CostTable
 from evict.errors import InputError
 from evict.selection import Selector
 from evict.tree import DraftTree
-from harness.engines.base import EngineFacts, Message, Method, Observer, Request, RequestTrace
+from harness.engines.base import (
+    EngineFacts,
+    Message,
+    Method,
+    Observer,
+    Request,
+    RequestTrace,
+    Result,
+)
 from harness.engines.locate import TOKENIZER_FILES, locate
 from harness.engines.replay.recording import Recorded, read_recording
 from harness.engines.tokenizer import ChatTokenizer
+from harness.equality import NextTokens
 from harness.records import StepRecord
 from harness.trees import TreeRecord
 
@@ -44,7 +53,7 @@ class ReplayEngine:
         torch.set_num_threads(1)
         self.recording = read_recording(Path(recording), recorded_method)
         folder = locate(model["target"], model.get("revision"), TOKENIZER_FILES)
-        self.tokenizer = ChatTokenizer(folder, bool(model.get("trust_remote_code", False)))
+        self.tokenizer = ChatTokenizer.of(model, folder)
         self.own_costs: Sequence[CostTable] = self.recording.costs
         self.cost: CostTable | None = None
 
@@ -101,6 +110,23 @@ class ReplayEngine:
 
     def forget(self) -> None:
         """Nothing is remembered."""
+
+    def top_gap(self, ids: Sequence[int]) -> NextTokens | None:
+        """None: there is no model to ask."""
+        return None
+
+    def read_back(self, method: Method) -> dict[str, str]:
+        """Nothing: nothing runs."""
+        return {}
+
+    def carry_out(
+        self,
+        procedure: Callable[..., Result],
+        *arguments: Any,
+        progress: Callable[[str, float], None] | None = None,
+    ) -> Result:
+        """At once, in this process."""
+        return procedure(self, *arguments, progress)
 
     def close(self) -> None:
         """Nothing outlives the object."""

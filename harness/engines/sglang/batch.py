@@ -19,14 +19,21 @@ from harness.records import StepRecord
 def together(
     running: Running, prompts_B: Sequence[Sequence[int]], sampling: Sampling
 ) -> list[Reply]:
-    """One generation of every prompt, all at once, each over a connection of its own."""
+    """One generation of every prompt, all at once, each over a connection of its own.
+
+    An interrupt stops the server: the threads that wait for its answers cannot be told.
+    """
 
     def one(prompt: Sequence[int]) -> Reply:
         with Client(running.server.url, running.server.api_key) as client:
             return client.generate(prompt, sampling, f"batch-{secrets.token_hex(6)}")
 
     with ThreadPoolExecutor(len(prompts_B)) as pool:
-        return list(pool.map(one, prompts_B))
+        try:
+            return list(pool.map(one, prompts_B))
+        except KeyboardInterrupt:
+            running.close()
+            raise
 
 
 def worker_steps_of_batch(records: Sequence[Mapping[str, Any]], size: int) -> list[StepRecord]:

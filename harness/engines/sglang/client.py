@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import select
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -39,16 +39,16 @@ class CacheNotFlushed(ServerError):
 class Client:
     """Talks to `url` ("http://host:port") with an API key; not for use from several threads.
 
-    timeout_s: longest wait for the next byte. clock: monotonic seconds, read once when a request
-    is sent and once per line that arrives. vocab: ids from there on are refused here, because one
-    makes SGLang's scheduler die (None: not checked).
+    timeout_s: longest wait for the next byte, None for no limit. clock: monotonic seconds, read
+    once when a request is sent and once per line that arrives. vocab: ids from there on are refused
+    here, because one makes SGLang's scheduler die (None: not checked).
     """
 
     def __init__(
         self,
         url: str,
         api_key: str,
-        timeout_s: float = 600.0,
+        timeout_s: float | None = 600.0,
         clock: Callable[[], float] = time.perf_counter,
         sleep: Callable[[float], None] = time.sleep,
         vocab: int | None = None,
@@ -74,9 +74,9 @@ class Client:
             "stream": True,
         }
         payload = json.dumps(body).encode()
-        self._ready()
-        sent_ms = self._clock() * 1e3
-        response = self._send("POST", "/generate", payload)
+        sent_ms, response = self._connected(
+            lambda: (self._clock() * 1e3, self._send("POST", "/generate", payload))
+        )
         if response.status != 200:
             raise self._error(response)
         return read_reply(rid, sent_ms, list(self._lines(response)))
@@ -102,6 +102,10 @@ class Client:
     def server_info(self) -> dict[str, Any]:
         """Arguments as the server resolved them, and its live state."""
         return self._document("/server_info")
+
+    def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """A JSON object for a JSON object; a ServerError says what happened instead."""
+        return self._object(path, self._fetch("POST", path, json.dumps(body).encode()))
 
     def model_info(self) -> dict[str, Any]:
         """Which model it serves. Answered without running the model."""
@@ -142,25 +146,46 @@ class Client:
             )
 
     def _document(self, path: str) -> dict[str, Any]:
-        document = json.loads(self._fetch("GET", path))
+        return self._object(path, self._fetch("GET", path))
+
+    def _object(self, path: str, answer: bytes) -> dict[str, Any]:
+        document = json.loads(answer)
         if not isinstance(document, dict):
             raise ServerError(f"{path}: no JSON object")
         return document
 
-    def _fetch(self, method: str, path: str) -> bytes:
-        self._ready()
-        response = self._send(method, path, None)
+    def _fetch(self, method: str, path: str, payload: bytes | None = None) -> bytes:
+        response = self._connected(lambda: self._send(method, path, payload))
         if response.status != 200:
             raise self._error(response)
         return self._guarded(response.read)
 
-    def _ready(self) -> None:
-        """Connect, anew where the server has closed an idle connection (bytes wait: its end)."""
+    def _connected(self, action: Callable[[], T]) -> T:
+        """`action` over an open connection; again over a new one where the old one was closed.
+
+        A server may close an idle connection just when something is sent over it.
+        """
+        kept = self._connect()
+        try:
+            return action()
+        except ConnectionLost as error:
+            if not (kept and isinstance(error.__cause__, ConnectionError)):
+                raise
+        self._connect()
+        return action()
+
+    def _connect(self) -> bool:
+        """Open a connection unless one is, and has not been closed (bytes wait: its end).
+
+        Returns whether one was kept.
+        """
         socket = self._connection.sock
         if socket is not None and select.select([socket], [], [], 0)[0]:
             self._connection.close()
-        if self._connection.sock is None:
-            self._guarded(self._connection.connect)
+        if self._connection.sock is not None:
+            return True
+        self._guarded(self._connection.connect)
+        return False
 
     def _send(self, method: str, path: str, payload: bytes | None) -> HTTPResponse:
         def exchange() -> HTTPResponse:

@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from collections.abc import Mapping
 from typing import Any
 
 from evict.errors import InputError
+from harness.validity.difference import ABSENT, Difference, differ, flat, same
 
-# The one list of what may differ between the arms of a comparison, as patterns of dotted names.
-MAY_DIFFER = (
-    # the treatment
-    "speculative_*",
-    "_speculative_*",
-    # what a drafter's weights and cache take from the memory of the same fraction
-    "max_total_num_tokens",
-    "memory_usage.*",
-    "decode_cuda_graph_memory_gb",
-    # addresses and marks of one start
-    "port",
-    "nccl_port",
-    "dist_init_addr",
-    "weight_version",
-    # what a server has done so far
-    "startup_time.*",
-    "last_gen_throughput",
-    "avg_spec_accept_length",
-    "step_time_dict.*",
-)
 # Never kept: a key, or the command line that repeats it.
 SECRETS = frozenset(
     {"api_key", "admin_api_key", "ssl_keyfile_password", "launch_command"}
@@ -41,16 +20,6 @@ SHORT = {
     "speculative_eagle_topk": "topk",
     "speculative_num_draft_tokens": "draft_tokens",
 }
-ABSENT = "absent"
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One setting, by dotted name, that two servers resolved differently."""
-
-    name: str
-    first: Any
-    second: Any
 
 
 def effective(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,7 +36,7 @@ def effective(document: Mapping[str, Any]) -> dict[str, Any]:
             allowed="a reply of /get_server_info",
         )
     for state in states[1:]:
-        for found in _differ(states[0], state):
+        for found in differ(states[0], state):
             raise InputError(
                 f"the schedulers of one server disagree on {found.name}",
                 seen=f"{found.first}, {found.second}",
@@ -85,7 +54,7 @@ def check_applied(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> None:
     wrong = [
         f"{SHORT.get(name, name)} {_shown(value)} -> {_shown(found.get(name, ABSENT))}"
         for name, value in wanted.items()
-        if name not in SECRETS and not _same(value, found.get(name, ABSENT))
+        if name not in SECRETS and not same(value, found.get(name, ABSENT))
     ]
     graphs = decode_graphs(found)
     if "disable_cuda_graph" in wanted and graphs is bool(wanted["disable_cuda_graph"]):
@@ -116,8 +85,13 @@ def backends(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Difference]:
-    """Settings outside MAY_DIFFER in which two server information documents differ, sorted."""
-    return list(_differ(effective(first), effective(second)))
+    """Settings outside the allow-list in which two server information documents differ, sorted."""
+    return list(differ(effective(first), effective(second)))
+
+
+def flattened(document: Mapping[str, Any]) -> dict[str, str]:
+    """Every setting that `effective` has read, by dotted name, as text."""
+    return {name: _shown(value) for name, value in flat(document)}
 
 
 def comparable(documents: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -163,27 +137,6 @@ def check_publishable(environment: Mapping[str, str], found: Mapping[str, Any]) 
             seen="; ".join(reasons),
             hint="unset the variables and start the server again",
         )
-
-
-def _differ(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Difference]:
-    one, two = dict(_flat(first)), dict(_flat(second))
-    for name in sorted(one.keys() | two.keys()):
-        pair = one.get(name, ABSENT), two.get(name, ABSENT)
-        if not _same(*pair) and not any(fnmatchcase(name, p) for p in MAY_DIFFER):
-            yield Difference(name, *pair)
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
-def _same(wanted: Any, found: Any) -> bool:
-    pair = [list(v) if isinstance(v, list | tuple) else v for v in (wanted, found)]
-    return bool(pair[0] == pair[1])
 
 
 def _shown(value: Any) -> str:

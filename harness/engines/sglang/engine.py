@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,23 +14,31 @@ from typing import Any
 from evict.cost import CostTable
 from evict.errors import InputError
 from evict.sglang.policies import describe_growth, policy_of
-from harness.engines.base import EngineFacts, Message, Method, Observer, Request, RequestTrace
-from harness.engines.locate import locate
-from harness.engines.sglang.arguments import Settings, Weights, server_kind
-from harness.engines.sglang.batch import (
-    plain_steps_of_batch,
-    together,
-    worker_steps_of_batch,
+from harness.engines.base import (
+    EngineFacts,
+    Message,
+    Method,
+    Observer,
+    Request,
+    RequestTrace,
+    Result,
 )
+from harness.engines.locate import locate
+from harness.engines.sglang.arguments import Kind, server_arguments, server_kind
+from harness.engines.sglang.batch import plain_steps_of_batch, together, worker_steps_of_batch
 from harness.engines.sglang.checkpoint import check_checkpoint
+from harness.engines.sglang.effective import flattened
 from harness.engines.sglang.facts import engine_facts
-from harness.engines.sglang.running import Fleet, Launch, Running
+from harness.engines.sglang.fleet import Fleet
+from harness.engines.sglang.gap import top_gap
+from harness.engines.sglang.launch import Launch, context_length, settings_of
+from harness.engines.sglang.running import Running
 from harness.engines.sglang.sampling import Sampling
 from harness.engines.sglang.support import check_version
 from harness.engines.sglang.trace import Arm, MergedPrefill, stock_trace, worker_trace
 from harness.engines.tokenizer import ChatTokenizer
-from harness.engines.torch.config import read_config
-from harness.machine import package_version
+from harness.equality import NextTokens
+from harness.hardware.software import package_version
 from harness.records import StepRecord
 
 # Positions that a server keeps for drafts: the same room for every arm, whatever its tree.
@@ -47,7 +55,8 @@ class SGLangEngine:
     model: target, draft, revisions, tensor_parallel. settings: those of `arguments.Settings`.
     worker: the EVICT worker's own (`evict.sglang.config.EvictConfig`). batch: requests at once
     while step costs are measured. process: how servers are kept, no part of a run's identity:
-    live_servers, log_dir, ready_timeout_s, stop_timeout_s, environment.
+    live_servers, log_dir, ready_timeout_s, request_timeout_s, stop_timeout_s, environment. A
+    server that fails or does not answer is EngineLost, and the next request starts another.
     """
 
     timed = True
@@ -64,23 +73,15 @@ class SGLangEngine:
     ) -> None:
         check_version(package_version("sglang"))
         self.model = model
-        self.settings = _settings(settings)
+        self.settings = settings_of(settings)
         self.target = locate(model["target"], model.get("revision"))
         self.draft = self._draft_folder()
-        self.tokenizer = ChatTokenizer(self.target, bool(model.get("trust_remote_code")))
+        self.tokenizer = ChatTokenizer.of(model, self.target)
         self.process = process
         self.batch = batch
         self.cost: CostTable | None = None
-        launch = Launch(
-            settings=self.settings,
-            weights=self._weights(),
-            folder=Path(process["log_dir"]).absolute() / secrets.token_hex(4),
-            environment=dict(process.get("environment") or {}),
-            worker=dict(worker or {}),
-            ready_timeout_s=float(process["ready_timeout_s"]),
-            stop_timeout_s=float(process["stop_timeout_s"]),
-            vocab=int(read_config(self.target)["vocab_size"]),
-        )
+        launch = Launch.of(model, process, worker, self.settings, (self.target, self.draft))
+        self.weights = launch.weights
         self.fleet = Fleet(
             lambda kind, growth: Running.start(kind, launch, growth), int(process["live_servers"])
         )
@@ -91,7 +92,7 @@ class SGLangEngine:
         facts = engine_facts(self.model, self.settings, self.target, self.draft, threads)
         return replace(
             facts,
-            context_length=self._context_length() - RESERVED,
+            context_length=context_length(self.model, self.settings) - RESERVED,
             draft_vocab=self.sizes.draft_vocab_size if self.sizes else 0,
             settings={**facts.settings, "batch": str(self.batch)},
         )
@@ -118,10 +119,13 @@ class SGLangEngine:
     def together(self, methods: Sequence[Method]) -> list[list[int]]:
         """Positions of methods that can take turns without a server being stopped for another.
 
-        InputError for a method that no server serves.
+        InputError for a method that no server serves, or not with these settings: asked before any
+        server is started.
         """
         kinds = [server_kind(method) for method in methods]
         distinct, live = list(dict.fromkeys(kinds)), self.fleet.live
+        for kind in distinct:
+            server_arguments(kind, self.settings, self.weights)
         parts = [distinct[first : first + live] for first in range(0, len(distinct), live)]
         return [[i for i, kind in enumerate(kinds) if kind in part] for part in parts]
 
@@ -139,11 +143,11 @@ class SGLangEngine:
                 seen=f"engine.batch={self.batch}",
                 hint="profile=only, or engine.batch=1",
             )
-        running = self._serving(method)
-        for _ in range(ATTEMPTS - 1):
-            with suppress(MergedPrefill):
-                return self._once(running, request, method, seed)
-        return self._once(running, request, method, seed)
+        with self._serving(method) as running:
+            for _ in range(ATTEMPTS - 1):
+                with suppress(MergedPrefill):
+                    return self._once(running, request, method, seed)
+            return self._once(running, request, method, seed)
 
     def _once(self, running: Running, request: Request, method: Method, seed: int) -> RequestTrace:
         sampling = Sampling.of(request, seed, self._room(request))
@@ -158,8 +162,7 @@ class SGLangEngine:
 
     def forget(self) -> None:
         """Empty prefix caches and tries of all servers."""
-        for running in self.fleet.all():
-            running.client.flush_cache()
+        self.fleet.flush()
 
     def forced_step_times(
         self, method: Method, prompts: Sequence[Sequence[int]], steps: int
@@ -180,43 +183,54 @@ class SGLangEngine:
     def _batch_steps(self, request: Request, method: Method) -> list[StepRecord]:
         if self.batch == 1:
             return self.generate(request, method, 0).steps
-        running = self._serving(method)
         sampling = Sampling.of(request, 0, self._room(request))
-        replies = together(running, [request.prompt_ids] * self.batch, sampling)
-        if running.session is None:
-            return plain_steps_of_batch(replies)
-        return worker_steps_of_batch(running.records(), self.batch)
+        with self._serving(method) as running:
+            replies = together(running, [request.prompt_ids] * self.batch, sampling)
+            if running.session is None:
+                return plain_steps_of_batch(replies)
+            return worker_steps_of_batch(running.records(), self.batch)
+
+    def top_gap(self, ids: Sequence[int]) -> NextTokens | None:
+        """The target's two likeliest next tokens after `ids`, asked of a plain server."""
+        with self.fleet.serving(Kind(), None) as running:
+            return top_gap(running.client, ids)
+
+    def read_back(self, method: Method) -> dict[str, str]:
+        """The configuration that the method's server has resolved; {} unless it is up."""
+        running = self.fleet.up(server_kind(method))
+        return {} if running is None else flattened(running.document)
+
+    def carry_out(
+        self,
+        procedure: Callable[..., Result],
+        *arguments: Any,
+        progress: Callable[[str, float], None] | None = None,
+    ) -> Result:
+        """At once: the servers are other processes already."""
+        return procedure(self, *arguments, progress)
 
     def close(self) -> None:
         """Stop every server and all that it started."""
         self.fleet.close()
 
-    def _serving(self, method: Method) -> Running:
+    @contextmanager
+    def _serving(self, method: Method) -> Iterator[Running]:
+        """The method's server, made to follow the method; EngineLost where it fails."""
         kind = server_kind(method)
-        if kind.algorithm != POLICY:
-            return self.fleet.get(kind, None)
-        growth = describe_growth(method.growth)
-        running = self.fleet.get(kind, growth)
+        growth = describe_growth(method.growth) if kind.algorithm == POLICY else None
+        with self.fleet.serving(kind, growth) as running:
+            if growth is not None:
+                self._order(running, method, growth)
+            yield running
+
+    def _order(self, running: Running, method: Method, growth: dict[str, Any]) -> None:
         cost = self.cost if method.needs_cost else None
         if cost is None:
             method.selection.bind(None, method.draft_tokens)
         running.order(policy_of(method.selection), growth, cost)
-        return running
-
-    def _weights(self) -> Weights:
-        return Weights(
-            target=str(self.target),
-            draft=str(self.draft) if self.draft else None,
-            trust_remote_code=bool(self.model.get("trust_remote_code")),
-            context_length=self._context_length(),
-            tensor_parallel=int(self.model.get("tensor_parallel") or 1),
-        )
 
     def _room(self, request: Request) -> int:
-        return self._context_length() - RESERVED - len(request.prompt_ids)
-
-    def _context_length(self) -> int:
-        return int(self.model.get("context_length") or self.settings.context_length)
+        return context_length(self.model, self.settings) - RESERVED - len(request.prompt_ids)
 
     def _draft_folder(self) -> Path | None:
         self.sizes = None
@@ -228,15 +242,6 @@ class SGLangEngine:
 
     def _environment(self) -> dict[str, str]:
         return {**os.environ, **dict(self.process.get("environment") or {})}
-
-
-def _settings(values: Mapping[str, Any]) -> Settings:
-    known = {item.name for item in fields(Settings)}
-    if wrong := sorted(values.keys() - known):
-        raise InputError(
-            "unknown engine settings", seen=", ".join(wrong), allowed=", ".join(sorted(known))
-        )
-    return Settings(**values)
 
 
 def _lifetime(method: Method) -> str:

@@ -10,8 +10,9 @@ from evict.sglang.facts import expert_count, settings_facts
 from harness.engines.base import EngineFacts
 from harness.engines.sglang.arguments import Settings
 from harness.engines.torch.config import read_config
+from harness.hardware.gpu import gpu_name
+from harness.hardware.software import package_version
 from harness.identity import folder_hash
-from harness.machine import gpu_name, package_version
 
 PACKAGES = ("sglang", "torch", "evict-bench")
 

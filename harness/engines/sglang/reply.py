@@ -11,9 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from harness.engines.sglang.metadata import MetaInfo, UnreadableReply, read_metadata
+from harness.latency import StreamTimes, stream_times
 
 DATA, DONE = b"data:", b"[DONE]"
 Line = tuple[float, bytes]
@@ -69,10 +71,11 @@ class Reply:
     chunks: tuple[Chunk, ...]
     meta: MetaInfo
 
-    @property
-    def first_token_ms(self) -> float:
-        """Arrival of the first token of any kind, since the request was sent."""
-        return self.chunks[0].at_ms - self.sent_ms
+    @cached_property
+    def times(self) -> StreamTimes:
+        """First token of any kind since the request was sent, decode time, gaps of the chunks."""
+        arrivals_ms = [chunk.at_ms for chunk in self.chunks]
+        return stream_times(self.sent_ms, arrivals_ms, [chunk.tokens for chunk in self.chunks])
 
     @property
     def first_answer_ms(self) -> float | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,32 +12,14 @@ from evict.cost import CostTable
 from evict.errors import InputError
 from evict.sglang.config import VARIABLE
 from evict.sglang.session import Orders, Session
-from harness.engines.sglang.arguments import Kind, Settings, Weights, server_arguments
+from harness.engines.sglang.arguments import Kind, server_arguments
 from harness.engines.sglang.client import Client
-from harness.engines.sglang.effective import check_applied, check_publishable, comparable, effective
+from harness.engines.sglang.effective import check_applied, check_publishable, effective
+from harness.engines.sglang.launch import Launch
 from harness.engines.sglang.server import Server
 from harness.engines.sglang.spec import ServerSpec
 
 PLUGIN_HINT = "pip install -e . in the environment that runs sglang; unset SGLANG_PLUGINS"
-
-
-@dataclass(frozen=True)
-class Launch:
-    """How servers are started: settings and weights shared by all kinds, places and time limits.
-
-    folder: logs, plugin configuration, session and read-back of each server lie here. worker:
-    settings of the EVICT worker (`evict.sglang.config.EvictConfig`) without policy and session.
-    vocab: size of the target's vocabulary; prompts with larger ids are refused.
-    """
-
-    settings: Settings
-    weights: Weights
-    folder: Path
-    environment: Mapping[str, str] = field(default_factory=dict)
-    worker: Mapping[str, Any] = field(default_factory=dict)
-    ready_timeout_s: float = 1200.0
-    stop_timeout_s: float = 30.0
-    vocab: int | None = None
 
 
 @dataclass
@@ -78,7 +60,7 @@ class Running:
         )
         server = Server.start(spec)
         try:
-            return cls._checked(server, wanted, environment, session, folder, launch.vocab)
+            return cls._checked(server, wanted, environment, session, folder, launch)
         except BaseException:
             server.stop()
             raise
@@ -91,9 +73,10 @@ class Running:
         environment: Mapping[str, str],
         session: Session | None,
         folder: Path,
-        vocab: int | None,
+        launch: Launch,
     ) -> Running:
-        client = Client(server.url, server.api_key, vocab=vocab)
+        limit_s = launch.request_timeout_s
+        client = Client(server.url, server.api_key, limit_s, vocab=launch.vocab)
         document = effective(client.server_info())
         (folder / "effective.json").write_text(json.dumps(document, indent=1, default=str))
         check_applied(wanted, document)
@@ -150,50 +133,3 @@ def _session(folder: Path, settings: Mapping[str, Any]) -> Session:
     document = {**settings, "policy": {"name": "full"}, "session": "session"}
     (folder / "evict.json").write_text(json.dumps(document, indent=1))
     return Session(folder / "session")
-
-
-Start = Callable[[Kind, Mapping[str, Any] | None], Running]
-
-
-class Fleet:
-    """The servers that are up, at most `live` of them: the one unused for longest makes room."""
-
-    def __init__(self, start: Start, live: int) -> None:
-        if live < 1:
-            raise InputError("servers that may run at once", seen=live, allowed=">= 1")
-        self._start, self.live = start, live
-        self._running: dict[Kind, Running] = {}
-        self._first: tuple[str, dict[str, Any]] | None = None
-
-    def get(self, kind: Kind, growth: Mapping[str, Any] | None) -> Running:
-        """The server of this kind, started now if it is not up."""
-        running = self._running.pop(kind, None)
-        if running is not None and not running.server.alive():
-            running.close()
-            raise running.server.failure()
-        if running is None:
-            while len(self._running) >= self.live:
-                self._running.pop(next(iter(self._running))).close()
-            running = self._start(kind, growth)
-            self._compare(kind, running)
-        self._running[kind] = running
-        return running
-
-    def _compare(self, kind: Kind, running: Running) -> None:
-        """InputError, and the server stopped, where more than drafting sets it apart."""
-        name = kind.algorithm or "plain"
-        if self._first is None:
-            self._first = (name, running.document)
-        reasons = comparable({self._first[0]: self._first[1], f"{name} (new)": running.document})
-        if reasons:
-            running.close()
-            raise InputError("two servers run with different settings", seen="; ".join(reasons))
-
-    def all(self) -> list[Running]:
-        """The servers that are up."""
-        return list(self._running.values())
-
-    def close(self) -> None:
-        """Stop them all."""
-        while self._running:
-            self._running.popitem()[1].close()

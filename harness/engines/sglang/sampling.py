@@ -1,4 +1,4 @@
-"""The sampling fields of a request, every one written out, and the test for a sampler gone greedy.
+"""The sampling fields of a request, every one written out.
 
 SGLang 0.5.23 reads `sampling_seed` only when started with `--enable-deterministic-inference`: each
 draw then follows from (seed, position), also in tree verification. Without it the field is ignored
@@ -8,7 +8,6 @@ same order on a fresh server. Temperature 0 needs neither.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,7 +16,6 @@ from harness.engines.base import Request
 
 OFF = {"top_p": 1.0, "top_k": -1, "min_p": 0.0}
 PENALTIES_OFF = {"frequency_penalty": 0.0, "presence_penalty": 0.0, "repetition_penalty": 1.0}
-SEEDS, LONG_ENOUGH = 5, 64
 
 
 @dataclass(frozen=True)
@@ -71,16 +69,3 @@ class Sampling:
         if self.seed is not None:
             fields["sampling_seed"] = self.seed
         return fields
-
-
-def looks_greedy(outputs_S: Sequence[Sequence[int]], temperature: float) -> str | None:
-    """A warning when one prompt under several seeds gives the same ids though it should vary.
-
-    outputs_S: ids per seed. None at temperature 0, for fewer than 5 seeds or under 64 tokens.
-    """
-    if temperature == 0.0 or len(outputs_S) < SEEDS:
-        return None
-    first = list(outputs_S[0])
-    if len(first) < LONG_ENOUGH or any(list(other) != first for other in outputs_S):
-        return None
-    return f"sampling looks greedy: {len(outputs_S)} seeds, one output of {len(first)} tokens"

@@ -5,25 +5,23 @@ from __future__ import annotations
 import atexit
 import http.client
 import json
-import logging
 import os
 import secrets
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from harness.engines.sglang import guard, ports
+from harness.engines import guard
+from harness.engines.guarded import Guarded, interrupted
+from harness.engines.sglang import ports
 from harness.engines.sglang.failures import ServerFailed, diagnose
 from harness.engines.sglang.log_file import LogFile
 from harness.engines.sglang.spec import OURS, ServerSpec, flags
 
 __all__ = ["Server", "ServerSpec", "flags"]
-POLL_S, ANSWER_S, MARGIN_S = 0.05, 30.0, 5.0  # SGLang's /health may wait 20 s for the scheduler
-logger = logging.getLogger(__name__)
+POLL_S, ANSWER_S = 0.05, 30.0  # SGLang's /health may wait 20 s for the scheduler
 
 
 class Server:
@@ -43,8 +41,8 @@ class Server:
         if spec.port is not None:
             ports.check_free(spec.port)
         self._started = time.monotonic()
-        self._guard = self._spawn()
-        atexit.register(self.stop)
+        self._process = self._spawn()
+        atexit.register(self.stop, hurry=True)
 
     @classmethod
     def start(cls, spec: ServerSpec) -> Self:
@@ -63,33 +61,33 @@ class Server:
 
     def alive(self) -> bool:
         """Whether the server's first process still runs."""
-        return self._guard.poll() is None
+        return self._process.alive()
 
     def failure(self, happened: str | None = None, hint: str | None = None) -> ServerFailed:
         """The error that tells why this server ended, or `happened` to it, from its log."""
         seconds = time.monotonic() - self._started
-        happened = happened or f"the server ended with {_ending(self._guard.poll())}"
+        happened = happened or f"the server ended with {self._process.ending()}"
         return diagnose(self._log.tail(), f"{happened} after {seconds:.1f} s", hint)
 
     def redact(self, text: str) -> str:
         """`text` without the API key, which SGLang repeats in /server_info and in its log."""
         return self._log.redact(text)
 
-    def stop(self) -> None:
+    def order_to_stop(self) -> None:
+        """Let all processes of the server begin to end; `stop` waits for it."""
+        self._process.order_to_stop(interrupted())
+
+    def stop(self, hurry: bool = False) -> None:
         """SIGTERM to all processes of the server, SIGKILL after `stop_timeout_s`; waits for both.
 
-        May be called again. The API key is then struck out of the log file.
+        Within seconds with `hurry` and after an interrupt. May be called again. The API key is
+        then struck out of the log file.
         """
         atexit.unregister(self.stop)
-        _order_to_stop(self._guard)
-        limit_s = self.spec.stop_timeout_s + guard.KILL_S + MARGIN_S
         try:
-            self._guard.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            logger.warning("the server's processes did not end in %.0f s", limit_s)
-            self._guard.kill()
-            self._guard.wait()
-        self._log.strike_out()
+            self._process.stop(hurry)
+        finally:
+            self._log.strike_out()
 
     def __enter__(self) -> Self:
         return self
@@ -102,20 +100,12 @@ class Server:
     ) -> None:
         self.stop()
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
+    def _spawn(self) -> Guarded:
         bound = zip(OURS, (ports.LOOPBACK, self.port, self.api_key, self.token), strict=True)
         command = [*self.spec.command, *flags({**self.spec.arguments, **dict(bound)})]
-        watcher = [sys.executable, "-I", "-S", guard.__file__]
-        limits = [str(self.spec.stop_timeout_s), str(os.getpid())]
+        variables = _environment(self.spec.environment)
         with self._log.open(command) as output:
-            return subprocess.Popen(
-                [*watcher, *limits, *command],
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=_environment(self.spec.environment),
-                start_new_session=True,
-            )
+            return Guarded(command, output, variables, self.spec.stop_timeout_s)
 
     def _await_ready(self) -> None:
         deadline = time.monotonic() + self.spec.ready_timeout_s
@@ -134,7 +124,7 @@ class Server:
         inodes = ports.listeners(self.port)
         if inodes is None:
             return True
-        if inodes and not ports.held_by(inodes, guard.descendants(self._guard.pid)):
+        if inodes and not ports.held_by(inodes, guard.descendants(self._process.pid)):
             if ports.listeners(self.port) != inodes or not self.alive():
                 return False
             raise self._foreign(ports.owner(self.port))
@@ -186,26 +176,8 @@ def _json_object(body: bytes) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _order_to_stop(process: subprocess.Popen[bytes]) -> None:
-    """A byte and not only the end: a fork of this process may still hold the pipe."""
-    pipe: Any = process.stdin
-    if pipe.closed:
-        return
-    try:
-        pipe.write(b"s")
-        pipe.close()
-    except OSError:
-        pipe.close()
-
-
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     """This process's environment; lines reach the log at once, and no proxy comes between."""
     direct = ",".join(filter(None, [os.environ.get("NO_PROXY", ""), ports.LOOPBACK, "localhost"]))
     given = {"PYTHONUNBUFFERED": "1", "NO_PROXY": direct, "no_proxy": direct}
     return {**os.environ, **given, **extra}
-
-
-def _ending(status: int | None) -> str:
-    if status is None:
-        return "no exit status yet"
-    return f"signal {status - 128}" if status > 128 else f"exit status {status}"

@@ -6,7 +6,7 @@ One event is one step unless the server was too busy to send it: then the next e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 from harness.consistency import InconsistentTrace
 from harness.counting import acceptance_histogram
@@ -65,7 +65,7 @@ def step_gaps(reply: Reply, committed_S: Sequence[int]) -> list[float] | None:
         raise InconsistentTrace(f"events hold {tokens} tokens, steps commit {list(committed_S)}")
     if len(tokens) < len(committed_S):
         return None
-    return [after.at_ms - before.at_ms for before, after in pairwise(reply.chunks)]
+    return reply.times.step_gap_ms
 
 
 def _each(chunks: Sequence[Chunk], meta: MetaInfo) -> list[int]:

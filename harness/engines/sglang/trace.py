@@ -17,7 +17,6 @@ from harness.engines.sglang.stream_steps import (
     step_gaps,
 )
 from harness.engines.sglang.worker_steps import WorkerStep, worker_steps
-from harness.latency import Stamps, decode_ms
 from harness.records import StepRecord
 
 NOT_MEASURED = float("nan")
@@ -114,15 +113,16 @@ def _traced(
     notes: tuple[str, ...],
     unions: list[list[int]] | None = None,
 ) -> Traced:
-    first, last = reply.chunks[0].at_ms, reply.chunks[-1].at_ms
     trace = RequestTrace(
         output_ids=list(reply.ids),
         text=decode(reply.ids),
         finish_reason=finish_reason(reply.meta, request),
-        prefill_ms=reply.first_token_ms,
-        decode_ms=decode_ms(Stamps(reply.sent_ms, first, last)),
+        prefill_ms=reply.times.first_token_ms,
+        decode_ms=reply.times.decode_ms,
         steps=steps,
         expert_union_layers=unions or [],
+        cached_tokens=reply.meta.cached_tokens,
+        first_answer_ms=reply.first_answer_ms,
     )
     check_trace(trace)
     return Traced(trace, times, notes)

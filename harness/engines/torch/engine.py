@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,15 +10,27 @@ import torch
 from evict.calibration import ScoreMap
 from evict.cost import CostTable
 from evict.errors import InputError
-from harness.engines.base import EngineFacts, Message, Method, Observer, Request, RequestTrace
+from harness.engines.base import (
+    EngineFacts,
+    Message,
+    Method,
+    Observer,
+    Request,
+    RequestTrace,
+    Result,
+)
 from harness.engines.locate import locate
 from harness.engines.tokenizer import ChatTokenizer
 from harness.engines.torch.decode import Decoder, Output, make_clock
 from harness.engines.torch.eagle3 import Eagle3Head
+from harness.engines.torch.gap import top_gap
 from harness.engines.torch.proposers import Proposers
 from harness.engines.torch.qwen3_moe import Qwen3Moe
+from harness.engines.torch.requests import check_request
+from harness.equality import NextTokens
+from harness.hardware.cpu import cpu_model
+from harness.hardware.software import package_version
 from harness.identity import folder_hash
-from harness.machine import cpu_model, package_version
 from harness.records import StepRecord
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -49,7 +61,7 @@ class TorchEngine:
         )
         self.name = str(model["name"])
         folders = [locate(model["target"], model.get("revision"))]
-        self.tokenizer = ChatTokenizer(folders[0], bool(model.get("trust_remote_code", False)))
+        self.tokenizer = ChatTokenizer.of(model, folders[0])
         self.target = Qwen3Moe(folders[0], DTYPES[dtype], self.device)
         self.head: Eagle3Head | None = None
         if model.get("draft"):
@@ -126,6 +138,7 @@ class TorchEngine:
             steps=decoder.steps,
             expert_union_layers=decoder.union_layers,
             trees=decoder.trees,
+            cached_tokens=0,
         )
 
     def forced_step_times(
@@ -150,9 +163,27 @@ class TorchEngine:
         """All of them: methods share the loaded networks."""
         return [list(range(len(methods)))]
 
+    def top_gap(self, ids: Sequence[int]) -> NextTokens:
+        """The target's likeliest next tokens after `ids`."""
+        check_request(Request("gap", tuple(ids), max_new_tokens=1), self.context_length)
+        return top_gap(self.target, ids)
+
+    def read_back(self, method: Method) -> dict[str, str]:
+        """Nothing: all methods share what `describe` says."""
+        return {}
+
     def forget(self) -> None:
         """Drop the tries that live across requests."""
         self.proposers.forget()
+
+    def carry_out(
+        self,
+        procedure: Callable[..., Result],
+        *arguments: Any,
+        progress: Callable[[str, float], None] | None = None,
+    ) -> Result:
+        """At once, in this process."""
+        return procedure(self, *arguments, progress)
 
     def close(self) -> None:
         """Nothing outlives the object."""
@@ -160,7 +191,7 @@ class TorchEngine:
     def _decoder(
         self, request: Request, method: Method, seed: int, observer: Observer | None
     ) -> Decoder:
-        self._check(request)
+        check_request(request, self.context_length)
         self._check_growth(method)
         room = self.context_length - len(request.prompt_ids)
         longest = len(request.prompt_ids) + min(request.max_new_tokens, room)
@@ -197,26 +228,6 @@ class TorchEngine:
         if self.cost is None:
             raise InputError("isotonic scores without a cost table", hint="profile=auto")
         return self.cost.score_map(temperature)
-
-    def _check(self, request: Request) -> None:
-        if not request.prompt_ids:
-            raise InputError(
-                f"prompt {request.prompt_id} is empty", seen=0, allowed="1 token or more"
-            )
-        room = self.context_length - 1
-        if len(request.prompt_ids) > room:
-            raise InputError(
-                f"prompt {request.prompt_id} is longer than the context",
-                seen=f"{len(request.prompt_ids)} tokens",
-                allowed=f"at most {room}",
-                hint="truncate=middle",
-            )
-        if request.max_new_tokens < 1 or request.temperature < 0:
-            raise InputError(
-                "max_new_tokens or temperature out of range",
-                seen=(request.max_new_tokens, request.temperature),
-                allowed=">= 1 and >= 0",
-            )
 
     def _check_growth(self, method: Method) -> None:
         """Refuse to price this method's steps with a table of another drafting configuration."""

@@ -20,7 +20,8 @@ from harness.engines.sglang.gpu_check.document import Document
 from harness.engines.sglang.gpu_check.lab import lab_facts
 from harness.engines.sglang.gpu_check.plan import Plan, dry_plan, gpu_plan
 from harness.engines.sglang.support import check_version
-from harness.machine import gpu_name, package_version
+from harness.hardware.gpu import gpu_name
+from harness.hardware.software import package_version
 from harness.provenance import collect_provenance
 from harness.requirements import find_gpus
 

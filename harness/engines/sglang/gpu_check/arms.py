@@ -10,9 +10,11 @@ from typing import Any
 
 from evict.sglang.session import Orders
 from harness.engines.sglang.arguments import ALGORITHMS, Kind
+from harness.engines.sglang.fleet import Fleet
 from harness.engines.sglang.gpu_check.budget import Budget
+from harness.engines.sglang.launch import Launch
 from harness.engines.sglang.reply import Reply
-from harness.engines.sglang.running import Fleet, Launch, Running
+from harness.engines.sglang.running import Running
 from harness.engines.sglang.sampling import Sampling
 
 STEPS, TOPK, DRAFT_TOKENS = 4, 8, 32

@@ -19,8 +19,8 @@ from harness.engines.sglang.gpu_check.lab import LAB, lab_prompts
 from harness.engines.sglang.gpu_check.matches import full_equals_stock, match_by_width
 from harness.engines.sglang.gpu_check.plan import Plan, Regime
 from harness.engines.sglang.gpu_check.ties import score_ties
+from harness.engines.sglang.launch import Launch
 from harness.engines.sglang.reply import Reply
-from harness.engines.sglang.running import Launch
 
 T = TypeVar("T")
 GAP = "exposed_gap"
