@@ -10,6 +10,8 @@ import numpy as np
 
 DRAWS = 5000
 LEVEL = 0.95
+# Below this many clusters Student's t reaches further than any resampled mean can.
+RESAMPLED = 5
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ class Speedup:
     """Above 1 the method is faster than the baseline; None where the data say nothing.
 
     ratio: geometric mean over clusters of (baseline ms/token) / (method ms/token).
-    low, high: 95 % BCa bootstrap interval over clusters. time_ratio: ratio of the sums of time,
-    per token, so that for equal outputs it is the plain ratio of total times.
+    low, high: 95 % interval over clusters (geometric_interval). time_ratio: ratio of the sums of
+    time, per token, so that for equal outputs it is the plain ratio of total times.
     """
 
     ratio: float | None
@@ -75,17 +77,33 @@ def _cluster_logs(pairs: Sequence[Pair]) -> np.ndarray:
     return np.array([sum(logs) / len(logs) for logs in groups.values()])
 
 
-def geometric_interval(logs: np.ndarray, seed: int) -> tuple[float | None, float | None]:
-    """Interval of exp(mean(logs)); no interval from a single cluster."""
-    if len(logs) < 2:
+def geometric_interval(logs_C: np.ndarray, seed: int) -> tuple[float | None, float | None]:
+    """95 % interval of exp(mean(logs_C)) over C clusters; none from a single cluster.
+
+    Each end is the outer one of the BCa bootstrap's and Student's t. On A/A pairs of recorded runs
+    BCa alone holds 1 in 87 to 89 % of samples of 10 prompts and 92 to 94 % of 60: resampling
+    neither reaches beyond few points nor sees a tail that they lack. With t it is 95 to 96 and
+    95 %. t alone falls short on the long side of skewed logs, of which BCa knows.
+    """
+    if len(logs_C) < 2:
         return None, None
-    if np.ptp(logs) == 0.0:
-        value = math.exp(float(logs[0]))
+    if np.ptp(logs_C) == 0.0:
+        value = math.exp(float(logs_C[0]))
         return value, value
+    centre, half = float(logs_C.mean()), t_half_width(logs_C)
+    low, high = centre - half, centre + half
+    if len(logs_C) >= RESAMPLED:
+        inner = _bca(logs_C, seed)
+        low, high = float(np.fmin(low, inner[0])), float(np.fmax(high, inner[1]))
+    return math.exp(low), math.exp(high)
+
+
+def _bca(logs_C: np.ndarray, seed: int) -> tuple[float, float]:
+    """Bias-corrected and accelerated bootstrap of the mean; NaN where it is not defined."""
     from scipy.stats import bootstrap
 
     found = bootstrap(
-        (logs,),
+        (logs_C,),
         np.mean,
         n_resamples=DRAWS,
         confidence_level=LEVEL,
@@ -94,9 +112,16 @@ def geometric_interval(logs: np.ndarray, seed: int) -> tuple[float | None, float
         vectorized=True,
         axis=0,
     ).confidence_interval
-    if not (math.isfinite(found.low) and math.isfinite(found.high)):
-        return None, None
-    return math.exp(found.low), math.exp(found.high)
+    return float(found.low), float(found.high)
+
+
+def t_half_width(values_N: np.ndarray) -> float:
+    """Half-width of the 95 % Student-t interval of the mean of two or more values."""
+    from scipy.stats import t
+
+    count = len(values_N)
+    error = float(values_N.std(ddof=1)) / math.sqrt(count)
+    return float(t.ppf(0.5 + LEVEL / 2, count - 1)) * error
 
 
 def _time_ratio(pairs: Sequence[Pair]) -> float:
@@ -109,11 +134,8 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
     """Mean and half-width of the 95 % Student-t interval over whole runs; None below two."""
     if len(values) < 2:
         return None
-    from scipy.stats import t
-
-    sample = np.asarray(values, dtype=float)
-    error = float(sample.std(ddof=1)) / math.sqrt(len(sample))
-    return float(sample.mean()), float(t.ppf(0.5 + LEVEL / 2, len(sample) - 1)) * error
+    sample_N = np.asarray(values, dtype=float)
+    return float(sample_N.mean()), t_half_width(sample_N)
 
 
 def percentile(values: Sequence[float], q: float) -> float | None:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import bootstrap
 
 from harness import compare
 from harness.stats import Pair, mean_interval, percentile, speedup
 from tests.support.bench import Bench
 
 SIMULATIONS = 400
+RECORDED = Path(__file__).resolve().parents[2] / "results/reference/paper/requests.parquet"
+AA_SIMULATIONS = 200
+LEAST = 0.93
+Turns = list[list[tuple[float, int]]]
 
 
 def pairs(method_ms: np.ndarray, baseline_ms: np.ndarray) -> list[Pair]:
@@ -79,6 +88,85 @@ def test_case_45_identical_arms_are_covered() -> None:
         assert found.high is not None
         covered += found.low <= 1.0 <= found.high
     assert covered >= 0.93 * SIMULATIONS
+
+
+@pytest.fixture(scope="module")
+def repeated() -> list[list[Turns]]:
+    """Plain decoding as recorded: by temperature and prompt, (ms, tokens) by turn and repeat."""
+    rows = pd.read_parquet(RECORDED)
+    plain = rows[rows["run"].str.startswith("paper/lab-vanilla-")].sort_values(["turn", "repeat"])
+    found = []
+    for _, same in plain.groupby("temperature"):
+        times = same.assign(time=list(zip(same["decode_ms"], same["decode_tokens"], strict=True)))
+        turns = times.groupby(["prompt_id", "turn"])["time"].agg(list)
+        found.append([list(own) for _, own in turns.groupby("prompt_id")])
+    return found
+
+
+def equal_arms(rng: np.random.Generator, prompts: list[Turns], count: int) -> list[Pair]:
+    """Two repeats of each of `count` drawn prompts; which one is called the method is drawn."""
+    found = []
+    for place, prompt in enumerate(rng.integers(len(prompts), size=count)):
+        once, again = rng.permutation(3)[:2]
+        found += [Pair(f"{place}", *turn[once], *turn[again]) for turn in prompts[prompt]]
+    return found
+
+
+def held_by_bca_alone(found: list[Pair]) -> bool:
+    """Whether resampling the prompts' mean logs holds 1."""
+    logs: dict[str, list[float]] = {}
+    for one in found:
+        method, baseline = one.method_ms / one.method_tokens, one.baseline_ms / one.baseline_tokens
+        logs.setdefault(one.cluster, []).append(np.log(baseline / method))
+    means = [np.mean(own) for own in logs.values()]
+    ends = bootstrap((means,), np.mean, n_resamples=1000, rng=0).confidence_interval
+    return bool(ends.low <= 0.0 <= ends.high)
+
+
+@pytest.mark.parametrize("prompts", [60, 16, 10])
+def test_case_45_arms_of_one_method_as_recorded_are_covered(
+    repeated: list[list[Turns]], prompts: int
+) -> None:
+    """Careless: resampling alone, which sees nothing beyond the few prompts that there are.
+
+    The true ratio is 1, since both arms are repeats of recorded plain decoding and their names are
+    drawn. The unit of resampling is the prompt, with all of its turns.
+    """
+    rng = np.random.default_rng(prompts)
+    arms = [equal_arms(rng, repeated[i % 2], prompts) for i in range(AA_SIMULATIONS)]
+    found = [speedup(one) for one in arms]
+    held = sum(not one.shown for one in found)
+    alone = sum(map(held_by_bca_alone, arms))
+    print(f"\n{prompts} prompts: 1.0 held in {held} of {AA_SIMULATIONS}, by BCa alone in {alone}")
+    assert all(one.clusters == prompts and one.low is not None for one in found)
+    assert held >= LEAST * AA_SIMULATIONS
+    assert alone < held
+
+
+logarithms = st.lists(st.floats(-2.0, 2.0), min_size=2, max_size=12)
+
+
+@settings(max_examples=60)
+@given(logarithms)
+def test_case_45_no_interval_is_narrower_than_student_t(logs: list[float]) -> None:
+    """Careless: two prompts resampled, whose interval ends at the two prompts."""
+    ones = np.ones(len(logs))
+    found = speedup(pairs(np.exp(-np.array(logs)), ones))
+    mean, half = mean_interval(logs) or (0.0, 0.0)
+    assert found.low is not None
+    assert found.high is not None
+    assert np.log(found.low) <= mean - half + 1e-9
+    assert np.log(found.high) >= mean + half - 1e-9
+
+
+def test_case_45_the_long_side_of_a_skewed_sample_is_longer() -> None:
+    """Careless: Student's t alone, as far below the mean as above."""
+    logs = np.array([0.0, 0.01, 0.0, 0.02, 0.01, 0.0, 0.01, 0.9, 0.02, 0.0, 0.01, 0.0])
+    found = speedup(pairs(np.exp(-logs), np.ones(12)))
+    assert found.ratio is not None
+    assert found.low is not None
+    assert found.high is not None
+    assert found.high / found.ratio > 1.1 * found.ratio / found.low
 
 
 def test_case_45_one_in_the_interval_prints_no_difference_shown(

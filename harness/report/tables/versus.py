@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -10,10 +11,14 @@ import pandas as pd
 
 from harness.collection import Collection
 from harness.equality import Kind, compare_outputs
-from harness.report.tables.measures import is_speed, ratio
+from harness.report.tables.measures import ratio
 from harness.stats import Pair, Speedup, speedup
+from harness.validity.comparison import PairView, gathered, judge_pair, one_machine, within_floor
+from harness.validity.partners import partners
+from harness.validity.verdict import Verdict
 
 SAME = ("prompt_id", "turn", "repeat", "input_hash")
+REPLAYED = "replayed"
 NOTHING = Speedup(None, None, None, None, 0, 0)
 
 # A report asks for the same intervals in several tables and figures.
@@ -31,23 +36,36 @@ class Generation(NamedTuple):
 
 
 Key = tuple[Any, ...]
-Generations = dict[str, dict[Key, Generation]]
+Rows = dict[Key, Generation]
+Generations = dict[str, Rows]
 
 
 @dataclass(frozen=True)
 class Versus:
     """found: the speedup. interleaved: share of pairs measured in one process; None without any.
 
-    different: pairs whose output ids differ; faults: those that no stop rule explains.
+    different: pairs whose output ids differ; faults: those that no stop rule explains. verdict: on
+    the comparison; an invalid one has no ratio. Without a partner there is no comparison: `found`
+    is empty, and no reason speaks against it.
     """
 
     found: Speedup = NOTHING
     interleaved: float | None = None
     different: int = 0
     faults: int = 0
+    verdict: Verdict = field(default_factory=Verdict)
+
+    @property
+    def made(self) -> bool:
+        """Whether anything was compared, or kept from being compared."""
+        return bool(self.found.clusters or self.found.excluded or self.verdict.reasons)
 
     def row(self, name: str) -> dict[str, Any]:
-        """Columns `<name>`, `<name>_low`, `<name>_high`, `<name>_time_ratio` and the counts."""
+        """Columns `<name>`, `<name>_low`, `<name>_high`, `<name>_time_ratio`, counts, the verdict.
+
+        `<name>_verdict`: valid | invalid | unknown, None where nothing was compared.
+        `<name>_why`: state and reasons in words.
+        """
         return {
             name: self.found.ratio,
             f"{name}_low": self.found.low,
@@ -58,7 +76,33 @@ class Versus:
             f"{name}_interleaved": self.interleaved,
             f"{name}_different": self.different,
             f"{name}_faults": self.faults,
+            f"{name}_verdict": self.verdict.state if self.made else None,
+            f"{name}_why": self.verdict.text() if self.made else None,
         }
+
+
+@dataclass
+class _Paired:
+    """What pairing generations of two runs gives, added up over runs."""
+
+    pairs: list[Pair] = field(default_factory=list)
+    missing: int = 0
+    together: int = 0
+    kinds: list[Kind] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+
+    def add(self, match: PairView, left: Rows, right: Rows) -> None:
+        """Pair the generations of two runs and judge the comparison."""
+        both = sorted(key for key in left if key in right)
+        self.missing += len(left) + len(right) - 2 * len(both)
+        apart = 0
+        for key in both:
+            method, baseline = left[key], right[key]
+            self.together += method.part == baseline.part
+            apart += method.part != baseline.part and method.finish_reason != REPLAYED
+            self.kinds.append(_difference(method, baseline))
+            self.pairs.append(_pair(str(key[0]), method, baseline))
+        self.verdicts.append(judge_pair(replace(match, pairs=len(both), apart=apart)))
 
 
 def generations(data: Collection) -> Generations:
@@ -77,56 +121,43 @@ def generations(data: Collection) -> Generations:
 def versus(data: Collection | Generations, runs: pd.DataFrame, baselines: pd.DataFrame) -> Versus:
     """How much faster `runs` are than `baselines`, paired per prompt, turn, repeat and input.
 
-    A run is paired with the first baseline of equal pair_hash and machine_hash, never with
-    itself. Recorded runs have no speed and no partner. `data`: the runs' collection, or its
-    `generations` where many comparisons follow. The order of rows does not matter.
+    A run is paired with the baseline of its benchmark that differs from it in the method alone,
+    never with itself; where none does, the verdict names what differs. Recorded runs have no speed
+    and no partner. `data`: the runs' collection, or its `generations` where many comparisons
+    follow. The order of rows does not matter.
     """
-    found = generations(data) if isinstance(data, Collection) else data
-    partners = _partners(runs, baselines)
-    if not partners or not is_speed(runs[runs["run"].isin(list(partners))]):
+    generated = generations(data) if isinstance(data, Collection) else data
+    matches = partners(runs, baselines)
+    if not matches:
         return Versus()
-    pairs: list[Pair] = []
-    missing, together, kinds = 0, 0, []
-    for run, partner in sorted(partners.items()):
-        left, right = found[run], found[partner]
-        both = sorted(key for key in left if key in right)
-        missing += len(left) + len(right) - 2 * len(both)
-        for key in both:
-            method, baseline = left[key], right[key]
-            together += method.part == baseline.part
-            kinds.append(_difference(method, baseline))
-            pairs.append(_pair(str(key[0]), method, baseline))
+    paired = _Paired()
+    for match in matches:
+        paired.add(match, generated[match.run["run"]], generated[match.partner["run"]])
+    found = _speedup(tuple(paired.pairs), paired.missing)
+    verdict = _verdict(matches, paired, found)
     return Versus(
-        found=_speedup(tuple(pairs), missing),
-        interleaved=ratio(together, len(pairs)),
-        different=sum(kind != "equal" for kind in kinds),
-        faults=kinds.count("fault"),
+        found=_without_ratio(found) if verdict.state == "invalid" else found,
+        interleaved=ratio(paired.together, len(paired.pairs)),
+        different=sum(kind != "equal" for kind in paired.kinds),
+        faults=paired.kinds.count("fault"),
+        verdict=verdict,
     )
+
+
+def _verdict(matches: Sequence[PairView], paired: _Paired, found: Speedup) -> Verdict:
+    return gathered(
+        [*paired.verdicts, Verdict.of(one_machine(matches), within_floor(matches, found))]
+    )
+
+
+def _without_ratio(found: Speedup) -> Speedup:
+    return replace(found, ratio=None, low=None, high=None, time_ratio=None)
 
 
 def _difference(method: Generation, baseline: Generation) -> Kind:
     return compare_outputs(
         method.output_ids, baseline.output_ids, method.finish_reason, baseline.finish_reason
     ).kind
-
-
-def _partners(runs: pd.DataFrame, baselines: pd.DataFrame) -> dict[str, str]:
-    """Each run that has one, with the baseline run that it is compared with."""
-    offered: dict[Key, list[str]] = {}
-    for run, *place in _places(baselines):
-        offered.setdefault(tuple(place), []).append(run)
-    partners = {}
-    for run, *place in _places(runs):
-        others = [one for one in offered.get(tuple(place), []) if one != run]
-        if others:
-            partners[run] = others[0]
-    return partners
-
-
-def _places(runs: pd.DataFrame) -> list[tuple[str, str, str]]:
-    known = runs[runs["machine_hash"].notna() & ~runs["recorded"].astype(bool)]
-    columns = (known[name].tolist() for name in ("run", "pair_hash", "machine_hash"))
-    return list(zip(*columns, strict=True))
 
 
 def _pair(cluster: str, method: Generation, baseline: Generation) -> Pair:
