@@ -1,10 +1,12 @@
-"""Runs that must not count twice: second copies, and runs that hold one generation twice."""
+"""Runs that may not count: second copies, one generation twice, times below zero."""
 
 from __future__ import annotations
 
 import pandas as pd
 
 KEY = ["prompt_id", "turn", "repeat"]
+TIMES = ("prefill_ms", "decode_ms", "engine_ms", "wall_ms")
+AGAIN = "delete the folder and run the same command again"
 
 
 def copies(runs: pd.DataFrame, requests: pd.DataFrame) -> dict[str, str]:
@@ -38,6 +40,22 @@ def _doubled(requests: pd.DataFrame) -> dict[str, str]:
         prompt, turn, repeat = (rows.iloc[0][name] for name in KEY)
         found[str(run)] = (
             f"{len(rows)} generations stand in it twice, the first of them {prompt}, "
-            f"turn {turn}, repeat {repeat}: delete the folder and run the same command again"
+            f"turn {turn}, repeat {repeat}: {AGAIN}"
         )
+    return found
+
+
+def went_back(requests: pd.DataFrame, steps: pd.DataFrame) -> dict[str, str]:
+    """Runs that hold a time below zero, and which: a clock went back while they were measured."""
+    good = requests[requests["error_class"].isna()] if len(requests) else requests
+    found: dict[str, str] = {}
+    for frame, names in ((good, TIMES), (steps, ("total_ms",))):
+        for name in (name for name in names if name in frame):
+            values = pd.to_numeric(frame[name])
+            for run, value in zip(frame["run"][values < 0.0], values[values < 0.0], strict=True):
+                found.setdefault(str(run), f"{name} is {value:g}: a clock went back; {AGAIN}")
+    if {"started_ms", "ended_ms"} <= set(good):
+        spans = pd.to_numeric(good["ended_ms"]) - pd.to_numeric(good["started_ms"])
+        for run in good["run"][spans < 0.0]:
+            found.setdefault(str(run), f"a generation ends before it starts; {AGAIN}")
     return found

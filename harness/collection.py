@@ -12,7 +12,7 @@ from harness.trees import TreeRecord
 
 @dataclass(frozen=True)
 class Collection:
-    """runs: a row per run; requests, steps, trees: a row each, with the run's directory in `run`.
+    """runs: a row per run; requests, steps, trees, telemetry: a row each, its directory in `run`.
 
     costs: the cost table of each run that has one. left_out: directories whose rows are in no
     table, and why: cut, failed, of an older schema, a second copy of a run.
@@ -24,12 +24,13 @@ class Collection:
     trees: pd.DataFrame = field(default_factory=pd.DataFrame)
     costs: dict[str, CostTable] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    telemetry: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def select(self, runs: set[str], left_out: dict[str, str] | None = None) -> Collection:
         """Only these run directories."""
-        requests, steps, trees = (
+        requests, steps, trees, telemetry = (
             frame[frame["run"].isin(runs)] if len(frame) else frame
-            for frame in (self.requests, self.steps, self.trees)
+            for frame in (self.requests, self.steps, self.trees, self.telemetry)
         )
         return Collection(
             runs=self.runs[self.runs["run"].isin(runs)] if len(self.runs) else self.runs,
@@ -38,6 +39,7 @@ class Collection:
             trees=trees,
             costs={run: cost for run, cost in self.costs.items() if run in runs},
             left_out=self.left_out if left_out is None else left_out,
+            telemetry=telemetry,
         )
 
     def recorded_trees(self, run: str) -> list[TreeRecord]:

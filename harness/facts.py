@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 DROPPED = ("results_dir", "run_hash", "pair_hash")
 
@@ -21,15 +22,21 @@ class Facts:
 
 
 def read_facts(run: Path) -> Facts:
-    """Facts of one run directory; empty where a file is missing or no mapping."""
-    config: Any = {}
-    if (run / "config.yaml").is_file():
-        config = OmegaConf.to_container(OmegaConf.load(run / "config.yaml"))
-    parts: Any = []
-    if (run / "provenance.json").is_file():
-        parts = json.loads((run / "provenance.json").read_text(encoding="utf-8")).get("parts", [])
-    kept = {key: value for key, value in dict(config).items() if key not in DROPPED}
-    return Facts(without_paths(kept), without_paths(parts))
+    """Facts of one run directory; empty where a file is missing, damaged or no mapping."""
+    config = _mapping(run / "config.yaml", OmegaConf.create)
+    parts = _mapping(run / "provenance.json", json.loads).get("parts")
+    kept = {key: value for key, value in config.items() if key not in DROPPED}
+    whole = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    return Facts(without_paths(kept), without_paths(whole))
+
+
+def _mapping(file: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
+    try:
+        found = parse(file.read_text(encoding="utf-8"))
+        plain: Any = OmegaConf.to_container(found) if isinstance(found, DictConfig) else found
+    except Exception:  # a parser on arbitrary bytes may raise what it likes
+        return {}
+    return plain if isinstance(plain, dict) else {}
 
 
 def without_paths(values: Any) -> Any:

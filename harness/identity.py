@@ -20,6 +20,17 @@ def digest(values: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def input_hash(ids: Sequence[int]) -> str:
+    """What a request was asked: a hash of its prompt's token ids."""
+    return hashlib.sha256(repr(list(ids)).encode()).hexdigest()[:16]
+
+
+def request_seed(seed: int, prompt_id: str, turn: int, repeat: int) -> int:
+    """The same for every method, different for every generation; below 2**31."""
+    text = f"{seed}/{prompt_id}/{turn}/{repeat}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+
+
 @dataclass(frozen=True)
 class Identity:
     """What changes a measurement, and nothing else: equal identities are the same run."""

@@ -1,70 +1,144 @@
-"""Files that grow by one JSON line per generation, and the parquet files they are folded into."""
+"""Files that grow by one line per generation, and the parquet files they are folded into."""
 
 from __future__ import annotations
 
-import json
 import logging
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from evict.errors import InputError
+from harness.atomic import replacing
+from harness.sealed import Line, read_lines, sealed
+from harness.sums import matches
 from harness.trees import packed, unpacked
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 log = logging.getLogger(__name__)
 Key = tuple[str, int, int]
 KEY = ("prompt_id", "turn", "repeat")
+ROWS = "rows"
 Row = Mapping[str, Any]
+
+
+class Damaged(Exception):
+    """A file that cannot be read as what it should hold."""
 
 
 @dataclass(frozen=True)
 class Side:
     """Rows that belong to a generation: `lines` while the run grows, `table` once it has ended.
 
-    A line is a list of rows. pack, unpack: between a row of a line and a row of the table.
+    A line holds the generation's key and its rows, so that a damaged line costs one generation.
+    pack, unpack: between a row of a line and a row of the table. optional: rows of a run that
+    never had this file are as good without.
     """
 
     lines: str
     table: str
     pack: Callable[[Row], Row]
     unpack: Callable[[Row], Row]
+    optional: bool = False
+
+    def line(self, key: Key, rows: Sequence[Row]) -> Line:
+        """The line of one generation."""
+        return sealed({**dict(zip(KEY, key, strict=True)), ROWS: list(rows)})
 
     def fold(self, path: Path, keys: Sequence[Key]) -> None:
-        """Write the table from the lines; line i belongs to keys[i]."""
+        """Write the table, its generations in the order of `keys`.
+
+        An optional table without a row is not written. Raises InputError when a line is missing.
+        """
         import pandas as pd
 
-        lines = whole_lines(path / self.lines)
+        lines = by_key(read_lines(path / self.lines))
+        if missing := sum(key not in lines for key in keys):
+            raise InputError(
+                f"{self.lines} was damaged while the run was written",
+                seen=f"{missing} of {len(keys)} generations cannot be read: {path}",
+                hint="run the same command again: it measures those, and no other",
+            )
         rows = [
             {**dict(zip(KEY, key, strict=True)), **self.pack(row)}
-            for key, line in zip(keys, lines, strict=True)
-            for row in json.loads(line)
+            for key in keys
+            for row in lines[key].values[ROWS]
         ]
-        temporary = path / f".{self.table}"
+        if self.optional and not rows:
+            (path / self.table).unlink(missing_ok=True)
+            return
+        with replacing(path / self.table) as temporary:
+            pd.DataFrame(rows).to_parquet(
+                temporary, index=False, compression="zstd", write_page_checksum=True
+            )
+
+    def take_up(self, path: Path, keys: Sequence[Key], written: str | None) -> dict[Key, Line]:
+        """The lines of these generations that can be read; those of others are left out.
+
+        written: the table's sum in the run's summary, if there is one. The table it fits is the
+        source; else the lines are; a table without a sum only where there are no lines.
+        """
+        growing, table = (path / self.lines).is_file(), path / self.table
+        if matches(table, written) or (written is None and table.is_file() and not growing):
+            return self._from_table(table, keys)
+        if self.optional and written is None and not growing and not table.exists():
+            return {key: self.line(key, []) for key in keys}
+        lines = by_key(read_lines(path / self.lines))
+        return {key: lines[key] for key in keys if key in lines}
+
+    def _from_table(self, file: Path, keys: Sequence[Key]) -> dict[Key, Line]:
+        rows: dict[Key, list[Row]] = {key: [] for key in keys}
         try:
-            pd.DataFrame(rows).to_parquet(temporary, index=False, compression="zstd")
-            os.replace(temporary, path / self.table)
-        finally:
-            temporary.unlink(missing_ok=True)
+            for row in _parquet(file, "to_pylist"):
+                key = tuple(row.pop(name) for name in KEY)
+                if key in rows:
+                    rows[key].append(self.unpack(row))
+        except (Damaged, KeyError, TypeError, ValueError) as error:
+            log.warning("%s: %s", file.parent, error)
+            return {}
+        return {key: self.line(key, found) for key, found in rows.items()}
 
-    def take_up(self, path: Path, keys: Sequence[Key]) -> list[bytes]:
-        """The whole lines; written again from the table of a run that ended with failures."""
-        lines = whole_lines(path / self.lines)
-        if lines or not keys or not (path / self.table).is_file():
-            return lines
-        found = self._unfold(path / self.table)
-        lines = [json.dumps(found.get(key, [])).encode() + b"\n" for key in keys]
-        (path / self.lines).write_bytes(b"".join(lines))
-        return lines
 
-    def _unfold(self, file: Path) -> dict[Key, list[Row]]:
-        import pyarrow.parquet as pq
+def by_key(lines: Sequence[Line]) -> dict[Key, Line]:
+    """Lines by the generation they belong to.
 
-        found: dict[Key, list[Row]] = {}
-        for row in pq.read_table(file).to_pylist():
-            key = tuple(row.pop(name) for name in KEY)
-            found.setdefault(key, []).append(self.unpack(row))
-        return found
+    Copies of a line count once; generations whose lines contradict each other are left out, as are
+    lines that name no generation.
+    """
+    found: dict[Key, Line] = {}
+    contradicted = set()
+    for line in lines:
+        key = _key(line.values)
+        if key is not None and found.setdefault(key, line) != line:
+            contradicted.add(key)
+    return {key: line for key, line in found.items() if key not in contradicted}
+
+
+def _key(values: Row) -> Key | None:
+    prompt, turn, repeat = (values.get(name) for name in KEY)
+    if isinstance(prompt, str) and isinstance(turn, int) and isinstance(repeat, int):
+        return prompt, turn, repeat
+    return None
+
+
+def frame(file: Path) -> pd.DataFrame:
+    """The table of a parquet file, its pages checked. Raises Damaged for anything else."""
+    found: pd.DataFrame = _parquet(file, "to_pandas")
+    return found
+
+
+def _parquet(file: Path, form: str) -> Any:
+    import pyarrow.parquet as pq
+
+    if not file.is_file():  # of a folder, it would read whatever lies in it
+        raise Damaged(f"{file.name} is no file")
+    try:
+        return getattr(pq.read_table(file, page_checksum_verification=True), form)()
+    except Exception as error:  # a parser on arbitrary bytes may raise what it likes
+        reason = str(error).split("\n")[0]
+        raise Damaged(f"{file.name} cannot be read: {reason}") from error
 
 
 def _same(row: Row) -> Row:
@@ -72,36 +146,6 @@ def _same(row: Row) -> Row:
 
 
 STEPS = Side("steps.jsonl", "steps.parquet", _same, _same)
+TELEMETRY = Side("telemetry.jsonl", "telemetry.parquet", _same, _same, optional=True)
 TREES = Side("trees.jsonl", "trees.parquet", packed, unpacked)
-
-
-def whole_lines(path: Path) -> list[bytes]:
-    """The lines that end in a newline and hold JSON, up to the first that does not."""
-    if not path.is_file():
-        return []
-    whole = []
-    for line in path.read_bytes().splitlines(keepends=True):
-        if not (line.endswith(b"\n") and _is_json(line)):
-            log.warning("%s: dropped a broken line of %d bytes", path, len(line))
-            break
-        whole.append(line)
-    return whole
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        json.loads(line)
-    except ValueError:
-        return False
-    return True
-
-
-def keep_lines(path: Path, lines: Sequence[bytes], kept: Sequence[int]) -> None:
-    """Reduce the file to the kept lines; their bytes do not change."""
-    if len(kept) < len(lines):
-        log.warning("%s: %d rows are measured again", path, len(lines) - len(kept))
-    content = b"".join(lines[i] for i in kept)
-    if not path.is_file() or path.read_bytes() != content:
-        temporary = path.with_name(f".{path.name}")
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
+SIDES = (STEPS, TELEMETRY, TREES)

@@ -1,7 +1,8 @@
 """`python -m harness.pack RESULTS OUT`: finished runs in a folder small enough to commit.
 
-OUT holds runs, requests, steps, trees, costs and the facts of every run, each kind in one file.
-pack.json is written last and names every file with its SHA-256; a changed file is refused.
+OUT holds runs, requests, steps, trees, telemetry, costs and the facts of every run, each kind in
+one file. pack.json is written last and names every file with its SHA-256; a changed file is
+refused.
 """
 
 from __future__ import annotations
@@ -29,7 +30,12 @@ def _as_it_is(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-SMALL = {"requests": _as_it_is, "steps": small_steps, "trees": small_trees}
+SMALL = {
+    "requests": _as_it_is,
+    "steps": small_steps,
+    "trees": small_trees,
+    "telemetry": _as_it_is,
+}
 
 
 class Distinct:

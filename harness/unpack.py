@@ -18,7 +18,7 @@ from harness.pack_columns import large_steps, large_trees, read_rows
 from harness.records import SCHEMA_VERSION
 
 INDEX = "pack.json"
-LARGE = {"requests": read_rows, "steps": large_steps, "trees": large_trees}
+LARGE = {"requests": read_rows, "steps": large_steps, "trees": large_trees, "telemetry": read_rows}
 
 
 def read_pack(path: Path) -> Collection:

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from harness.collect import collect
 from harness.engines.base import Method, Request, RequestTrace
 from tests.support.bench import Bench, rows
 from tests.support.steps import ScriptedEngine, steps, trace
@@ -24,6 +25,13 @@ def script(request: Request, method: Method) -> RequestTrace:
     if request.prompt_id == "gsm8k-2":
         found.output_ids, found.decode_ms = found.output_ids[:5], 1.0
     return found
+
+
+def cut_off(request: Request, method: Method) -> RequestTrace:
+    """The same, but the engine says itself that the third one is not whole."""
+    if request.prompt_id == "gsm8k-2":
+        raise ConnectionError("the stream ended after 5 tokens")
+    return script(request, method)
 
 
 @pytest.fixture
@@ -65,10 +73,20 @@ def test_case_11_statistics_come_from_the_good_request_alone(
     failing: Bench, compared: Callable[[], dict[str, Any]]
 ) -> None:
     """Careless: the half request's 1 ms makes the method look fast."""
+    failing.engine = ScriptedEngine(script=cut_off)
     failing.run("method=vanilla")
     row = compared()["vanilla"]
     assert (row["requests"], row["steps"], row["mat"]) == (1, 8, 1.0)
     assert row["decode_tokens_per_s"] == pytest.approx(100.0)
+
+
+def test_case_11_counters_that_contradict_each_other_leave_no_statistics(
+    failing: Bench, compared: Callable[[], dict[str, Any]]
+) -> None:
+    """Careless: an engine that miscounted once is believed the other times."""
+    failing.run("method=vanilla")
+    assert "counters_inconsistent" in collect(failing.results).runs["verdict_codes"][0]
+    assert pd.isna(compared()["vanilla"]["mat"])
 
 
 def test_case_11_the_same_command_measures_the_failed_ones_again(failing: Bench) -> None:
