@@ -28,20 +28,24 @@ from IPython.display import Image
 
 from harness.collect import collect
 from harness.report.figures import FIGURES
-from harness.report.layouts import texts
+from harness.report.layouts import reservations, texts
 from harness.report.spec import Missing
 from harness.report.tables import TABLES
+from harness.report.verdict_notes import run_verdicts
 
 ROOT = next(folder for folder in (Path.cwd(), *Path.cwd().parents) if (folder / "run.py").is_file())
 RESULTS = Path(os.environ.get("EVICT_BENCH_RESULTS", ROOT / "results" / "reference" / "paper"))
 data = collect(RESULTS)
 print(f"{len(data.runs)} runs, {len(data.requests)} generations, {len(data.steps)} decode steps")
+print("\n".join(run_verdicts(data.runs)) or "every run is valid")
 
 
 def table(name: str) -> pd.DataFrame:
-    """A table of the report, as a person reads it."""
+    """A table of the report, as a person reads it, with what must be known beside it."""
     spec = TABLES[name]
-    heads, rows = texts(spec.name, spec.build(data))
+    frame = spec.build(data)
+    print("\n".join(reservations(spec.name, frame)))
+    heads, rows = texts(spec.name, frame)
     return pd.DataFrame(rows, columns=heads)
 
 

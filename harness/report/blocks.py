@@ -12,17 +12,22 @@ from harness.report.spec import Missing
 
 BLOCK = ["experiment", "settings_hash"]
 REPLAY = "replay"
+PREDICTED = (REPLAY, "simulated")  # engines that time nothing
 WIDTHS = 3
 
 
 def timing(data: Collection) -> Collection:
     """The runs whose times are speeds: measured, and without the cost of recording trees."""
-    return _where(data, lambda runs: ~runs["recorded"].astype(bool) & (runs["engine"] != REPLAY))
+    return _where(data, lambda runs: ~runs["recorded"].astype(bool) & _measured(runs))
 
 
 def recorded_runs(data: Collection) -> Collection:
     """The measured runs that kept their trees; their times are no speeds."""
-    return _where(data, lambda runs: runs["recorded"].astype(bool) & (runs["engine"] != REPLAY))
+    return _where(data, lambda runs: runs["recorded"].astype(bool) & _measured(runs))
+
+
+def _measured(runs: pd.DataFrame) -> pd.Series:
+    return ~runs["engine"].isin(PREDICTED)
 
 
 def replay_blocks(data: Collection) -> list[Collection]:
@@ -92,6 +97,18 @@ def fixed_k(parameters: dict[str, Any]) -> int | None:
     """The verify length of a method that fixes it; None for every other."""
     k = parameters.get("selection.k")
     return None if k is None or (isinstance(k, float) and math.isnan(k)) else int(k)
+
+
+def replicas(frame: pd.DataFrame) -> pd.Series:
+    """Which rows are of a baseline that was measured once more."""
+    if "replica" not in frame:
+        return pd.Series(False, index=frame.index)
+    return pd.to_numeric(frame["replica"]).fillna(0) > 0
+
+
+def drafting(frame: pd.DataFrame) -> pd.Series:
+    """Which rows are of a method that drafts: neither plain decoding nor a replica of it."""
+    return (frame["baseline"] != "plain") & ~replicas(frame)
 
 
 def method_labels(runs: pd.DataFrame) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from harness.report.doubt import COUNTS, TIME, doubted, invalid
 from harness.report.layout import NONE, Column, Layout, Row, missing, number, percent
 from harness.report.tables.each import KEY, benchmark_order
 from harness.report.words import benchmark, marked, ratio_text
@@ -14,14 +15,14 @@ from harness.report.words import benchmark, marked, ratio_text
 TOO_FEW = "n too small"
 
 
-def plain(head: str, name: str, form: str = "{}", dropped: bool = False) -> Column:
-    """One number or text of the frame."""
-    return Column(head, lambda row: number(row[name], form), dropped)
+def plain(head: str, name: str, form: str = "{}", **given: Any) -> Column:
+    """One number or text of the frame. given: what else a Column takes."""
+    return Column(head, lambda row: number(row[name], form), **given)
 
 
-def share(head: str, name: str, digits: int = 0) -> Column:
+def share(head: str, name: str, digits: int = 0, doubt: str = "") -> Column:
     """A share in %."""
-    return Column(f"{head} %", lambda row: percent(row[name], digits))
+    return Column(f"{head} %", lambda row: percent(row[name], digits), doubt=doubt)
 
 
 ENGINE = plain("engine", "engine", dropped=True)
@@ -54,25 +55,30 @@ def by_baseline(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(_place=place).sort_values(order, kind="stable")
 
 
-def crossed(*columns: Column, cell: Callable[[Row], str]) -> Layout:
+def crossed(*columns: Column, cell: Callable[[Row], str], doubt: str = "") -> Layout:
     """Benchmarks across."""
-    return Layout(columns, "benchmark", cell, by_rank, benchmark_heads)
+    return Layout(columns, "benchmark", cell, by_rank, benchmark_heads, doubt)
 
 
 def speed(row: Row) -> str:
     """Tokens per second; on the average also the quotient by plain decoding's."""
-    over = f" ({number(row['over_plain'], '{:.2f}x')})" if row["benchmark"] == "average" else ""
-    return number(row["tokens_per_s"], "{:.1f}") + over
+    ours = doubted(number(row["tokens_per_s"], "{:.1f}"), row[TIME])
+    if row["benchmark"] != "average" or invalid(row[TIME]):
+        return ours
+    return f"{ours} ({doubted(number(row['over_plain'], '{:.2f}x'), row['over_plain_doubt'])})"
 
 
 def beside_paper(row: Row) -> str:
     """Our quotient / the paper's."""
-    return f"{number(row['ratio'], '{:.2f}')} / {number(row['paper_ratio'], '{:.2f}')}"
+    ours = doubted(number(row["ratio"], "{:.2f}"), row["ratio_doubt"])
+    return f"{ours} / {number(row['paper_ratio'], '{:.2f}')}"
 
 
 def mat(row: Row) -> str:
     """Mat (share of the full tree's), then the paper's."""
-    ours = f"{number(row['mat'], '{:.2f}')} ({percent(row['retention'])} %)"
+    kept = doubted(f"{percent(row['retention'])} %", row["retention_doubt"])
+    ours = doubted(number(row["mat"], "{:.2f}"), row[COUNTS])
+    ours = ours if invalid(row[COUNTS]) else f"{ours} ({kept})"
     paper = f"{number(row['paper_mat'], '{:.2f}')} ({percent(row['paper_retention'])} %)"
     return ours if missing(row["paper_mat"]) else f"{ours} / {paper}"
 
@@ -129,6 +135,39 @@ def half_width(row: Row) -> str:
     return TOO_FEW if missing(mean) else f"{mean:.1f} +- {half:.1f}"
 
 
+def change(row: Row) -> str:
+    """A change in % with its interval; words instead where it does not matter."""
+    interval = f"[{row['low']:+.1f}, {row['high']:+.1f}]"
+    return f"{row['over_run']:+.1f} {interval}" if row["shown"] else f"no drift shown {interval}"
+
+
+def per_hour(row: Row) -> str:
+    """A drift per hour, where one is shown."""
+    return number(row["per_hour"], "{:+.1f}") if row["shown"] else NONE
+
+
+def equal_arms(row: Row) -> str:
+    """Ratio of two equal arms with its interval, and a word where it leaves out 1."""
+    if missing(row["ratio"]):
+        return NONE
+    if missing(row["low"]) or missing(row["high"]):
+        return f"{row['ratio']:.3f}x, 1 prompt"
+    word = "holds 1" if row["holds_one"] else "leaves out 1"
+    return f"{row['ratio']:.3f}x [{row['low']:.3f}, {row['high']:.3f}] {word}"
+
+
+def itself(row: Row) -> str:
+    """How many outputs of the replica differ, of how many."""
+    return NONE if missing(row["floor"]) else f"{row['floor']:.0f} of {row['floor_pairs']:.0f}"
+
+
+def per_token(row: Row) -> str:
+    """Joules per token, or why there are none."""
+    return (
+        number(row["j_per_token"], "{:.3f}") if not row["energy_reason"] else row["energy_reason"]
+    )
+
+
 def percentile(name: str) -> Column:
     """A percentile of the step time in ms, refused below the number of steps it needs."""
 
@@ -136,4 +175,9 @@ def percentile(name: str) -> Column:
         found = number(row[f"{name}_ms"], "{:.2f}")
         return TOO_FEW if found == NONE else found
 
-    return Column(f"{name} ms", text)
+    return Column(f"{name} ms", text, doubt=TIME)
+
+
+def reasons(row: Row) -> str:
+    """Why a run is not whole, and what speaks against it that does not against all of its block."""
+    return "; ".join(text for text in (row["reasons"], row["against"] if row[TIME] else "") if text)

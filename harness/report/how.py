@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
+
+import pandas as pd
 
 from harness.collection import Collection
 from harness.facts import Facts
 from harness.report.blocks import REPLAY
+from harness.report.machines import each, join, machine_lines
 from harness.report.words import benchmark, model_text
 
-Values = Iterable[Any]
 CONFIG = (
     ("prompts per benchmark", "limit"),
     ("new tokens at most", "max_new_tokens"),
@@ -29,25 +31,24 @@ def how_measured(data: Collection, facts: Mapping[str, Facts]) -> list[tuple[str
     parts = {repr(part): part for run in runs["run"] if run in facts for part in facts[run].parts}
     machines = list(parts.values())
     found = [
-        ("engine", _join(runs.loc[runs["engine"] != REPLAY, "engine"])),
-        ("device", _each(engines, "device")),
-        ("processor", _each(machines, "cpu")),
-        ("cores", _each(machines, "cores")),
-        ("GPUs", _join(map(_gpus, machines))),
-        ("threads", _each(engines, "threads")),
-        ("number format", _each(engines, "dtype")),
-        ("experts per layer", _join(map(_experts, engines))),
-        ("context length", _each(engines, "context_length")),
+        ("engine", join(runs.loc[runs["engine"] != REPLAY, "engine"])),
+        ("device", each(engines, "device")),
+        *machine_lines(machines),
+        ("threads", each(engines, "threads")),
+        ("number format", each(engines, "dtype")),
+        ("experts per layer", join(map(_experts, engines))),
+        ("context length", each(engines, "context_length")),
         ("benchmarks", ", ".join(benchmark(name) for name in dict.fromkeys(runs["benchmark"]))),
-        ("prompts from", _join(runs["source"])),
-        ("temperatures", _join(f"{value:g}" for value in runs["temperature"])),
-        ("repeats", _join(runs["repeats"])),
+        ("prompts from", join(runs["source"])),
+        ("temperatures", join(f"{value:g}" for value in runs["temperature"])),
+        ("repeats", join(runs["repeats"])),
         *((label, _settings(configs, name)) for label, name in CONFIG),
-        ("versions", _join(map(_versions, engines))),
-        ("Python", _each(machines, "python")),
-        ("system", _each(machines, "platform")),
-        ("source commit", _join(map(_commit, machines))),
+        ("versions", join(map(_versions, engines))),
+        ("Python", each(machines, "python")),
+        ("system", each(machines, "platform")),
+        ("source commit", join(map(_commit, machines))),
         ("processes", str(len(machines)) if machines else ""),
+        ("not read while measuring", _absent(runs)),
     ]
     return [(label, value) for label, value in found if value]
 
@@ -56,37 +57,31 @@ def setting_line(data: Collection) -> str:
     """One line for a caption: model, engine, machine, number of prompts and repeats."""
     runs = data.runs
     facts = [row for row in runs["engine_facts"] if row]
-    threads = _each(facts, "threads")
+    threads = each(facts, "threads")
     parts = [
         model_text(str(runs["model_label"].iloc[0]), bool(runs["lab"].any())),
-        f"engine {_join(runs['engine'])}",
-        _each(facts, "device"),
-        _each(facts, "dtype"),
+        f"engine {join(runs['engine'])}",
+        each(facts, "device"),
+        each(facts, "dtype"),
         f"{threads} thread{'' if threads == '1' else 's'}" if threads else "",
         f"{data.requests['prompt_id'].nunique()} prompts",
-        f"repeats {_join(runs['repeats'])}",
+        f"repeats {join(runs['repeats'])}",
     ]
     return ", ".join(part for part in parts if part)
 
 
-def _each(rows: Iterable[Mapping[str, Any]], name: str) -> str:
-    return _join(row.get(name) for row in rows)
-
-
 def _settings(configs: list[dict[str, Any]], name: str) -> str:
     """As `_each`; None is a value here and means all."""
-    return _join("all" if row[name] is None else row[name] for row in configs if name in row)
+    return join("all" if row[name] is None else row[name] for row in configs if name in row)
 
 
-def _join(values: Values, text: Callable[[Any], str] = str) -> str:
-    known = {text(value) for value in values if value is not None and value == value}
-    return ", ".join(sorted(known))
-
-
-def _gpus(part: Mapping[str, Any]) -> str | None:
-    gpus = part.get("gpus") or []
-    memory = _join(f"{gpu['memory_gib']:g} GiB" for gpu in gpus if gpu.get("memory_gib"))
-    return f"{len(gpus)}, {memory}".rstrip(", ") if gpus else None
+def _absent(runs: pd.DataFrame) -> str:
+    """Telemetry that could not be read, each reason with the names it explains."""
+    names: dict[str, dict[str, None]] = {}
+    for absent in runs.get("absent", ()):
+        for name, reason in (absent if isinstance(absent, dict) else {}).items():
+            names.setdefault(str(reason), {})[str(name)] = None
+    return "; ".join(f"{', '.join(found)}: {reason}" for reason, found in names.items())
 
 
 def _experts(facts: Mapping[str, Any]) -> str | None:

@@ -14,13 +14,10 @@ from harness.report.cells import (
     beside_paper,
     by_baseline,
     by_block,
-    by_rank,
     crossed,
     experiment,
-    half_width,
     mat,
     overall,
-    percentile,
     plain,
     rates,
     regret,
@@ -30,18 +27,33 @@ from harness.report.cells import (
     stages,
     union_columns,
 )
+from harness.report.doubt import COUNTS, ENDING, TIME
+from harness.report.evidence_layouts import EVIDENCE
 from harness.report.layout import Column, Heads, Layout, Rows, as_they_are, number, percent
 from harness.report.published import PAPER_BASELINES
-from harness.report.words import marked, ratio_text
+from harness.report.shared_doubt import shared_notes
+from harness.report.words import doubt_notes, marked, ratio_text
 
 
 def texts(name: str, frame: pd.DataFrame) -> tuple[Heads, Rows]:
     """Heads and rows of the table `name`."""
+    return _layout(name, frame).texts(frame)
+
+
+def reservations(name: str, frame: pd.DataFrame) -> list[str]:
+    """What stands below the table `name`: doubts that all its numbers share, marks in its cells."""
+    layout = _layout(name, frame)
+    cells = (text for row in layout.texts(frame)[1] for text in row)
+    return [*shared_notes(layout.shown(frame)), *doubt_notes(cells)]
+
+
+def _layout(name: str, frame: pd.DataFrame) -> Layout:
     as_it_is = Layout(tuple(plain(str(column), str(column)) for column in frame.columns))
-    return LAYOUTS.get(name, as_it_is).texts(frame)
+    return LAYOUTS.get(name, as_it_is)
 
 
 LAYOUTS: dict[str, Layout] = {
+    **EVIDENCE,
     "table1": crossed(*PER_METHOD, cell=speed),
     "table1_speedup": Layout(
         (ENGINE, T, plain("over", "against"), METHOD),
@@ -49,6 +61,7 @@ LAYOUTS: dict[str, Layout] = {
         lambda row: ratio_text(row["ratio"], row["low"], row["high"]),
         by_baseline,
         benchmark_heads,
+        f"ratio{ENDING}",
     ),
     "table1_paper": crossed(
         *PER_METHOD,
@@ -61,29 +74,37 @@ LAYOUTS: dict[str, Layout] = {
         Column("measure", lambda row: row["measure"].replace("_", " ")),
         share("paper", "paper", 1),
         cell=lambda row: percent(row["saved"], 1),
+        doubt=f"saved{ENDING}",
     ),
-    "regret": crossed(T, plain("trees of", "recorded_method", dropped=True), METHOD, cell=regret),
+    "regret": crossed(
+        T, plain("trees of", "recorded_method", dropped=True), METHOD, cell=regret, doubt=COUNTS
+    ),
     "shares": Layout(
         (
             *PER_METHOD,
-            plain("drafted", "drafted", "{:.1f}"),
-            plain("verified", "verified", "{:.1f}"),
-            plain("accepted", "accepted", "{:.2f}"),
-            plain("committed", "committed", "{:.2f}"),
-            share("accepted/drafted", "accepted_per_drafted", 1),
-            share("accepted/verified", "accepted_per_verified", 1),
-            share("verified/drafted", "kept_share", 1),
-            plain("experts", "experts_per_layer", "{:.1f}"),
-            Column("d/v/e/o %", stages),
+            plain("drafted", "drafted", "{:.1f}", doubt=COUNTS),
+            plain("verified", "verified", "{:.1f}", doubt=COUNTS),
+            plain("accepted", "accepted", "{:.2f}", doubt=COUNTS),
+            plain("committed", "committed", "{:.2f}", doubt=COUNTS),
+            share("accepted/drafted", "accepted_per_drafted", 1, COUNTS),
+            share("accepted/verified", "accepted_per_verified", 1, COUNTS),
+            share("verified/drafted", "kept_share", 1, COUNTS),
+            plain("experts", "experts_per_layer", "{:.1f}", doubt=COUNTS),
+            Column("d/v/e/o %", stages, doubt=TIME),
         ),
         shown=overall,
     ),
     "acceptance": Layout(
-        (*PER_METHOD, plain("length", "length", "{:.2f}"), plain("share of steps, %", "rate")),
+        (
+            *PER_METHOD,
+            plain("length", "length", "{:.2f}", doubt=COUNTS),
+            plain("share of steps, %", "rate"),
+        ),
         "accepted",
         lambda row: percent(row["value"], 1),
         rates,
         lambda values: as_they_are(values.sort_values()),
+        COUNTS,
     ),
     "calibration": Layout(
         (
@@ -92,13 +113,13 @@ LAYOUTS: dict[str, Layout] = {
             Column("method", marked, dropped=True),
             BENCHMARK,
             plain("trees", "trees", "{:.0f}"),
-            plain("nodes", "nodes", "{:.0f}"),
-            plain("mean score", "mean_score", "{:.3f}"),
-            plain("accepted", "acceptance_rate", "{:.3f}"),
-            plain("ECE", "ece", "{:.4f}"),
-            plain("Brier", "brier", "{:.4f}"),
-            plain("likely nodes", "nodes_likely", "{:.0f}"),
-            plain("ECE, likely", "ece_likely", "{:.4f}"),
+            plain("nodes", "nodes", "{:.0f}", doubt=COUNTS),
+            plain("mean score", "mean_score", "{:.3f}", doubt=COUNTS),
+            plain("accepted", "acceptance_rate", "{:.3f}", doubt=COUNTS),
+            plain("ECE", "ece", "{:.4f}", doubt=COUNTS),
+            plain("Brier", "brier", "{:.4f}", doubt=COUNTS),
+            plain("likely nodes", "nodes_likely", "{:.0f}", doubt=COUNTS),
+            plain("ECE, likely", "ece_likely", "{:.4f}", doubt=COUNTS),
         )
     ),
     "replay_check": Layout(
@@ -106,13 +127,13 @@ LAYOUTS: dict[str, Layout] = {
             T,
             METHOD,
             BENCHMARK,
-            plain("steps", "steps", "{:.0f}"),
-            plain("unmatched", "unmatched", "{:.0f}"),
-            plain("k differs", "k_differ", "{:.0f}"),
-            plain("accepted differs", "accepted_differ", "{:.0f}"),
-            plain("committed differs", "committed_differ", "{:.0f}"),
-            plain("Mat live", "mat_live", "{:.4f}"),
-            plain("Mat replayed", "mat_replayed", "{:.4f}"),
+            plain("steps", "steps", "{:.0f}", doubt=COUNTS),
+            plain("unmatched", "unmatched", "{:.0f}", doubt=COUNTS),
+            plain("k differs", "k_differ", "{:.0f}", doubt=COUNTS),
+            plain("accepted differs", "accepted_differ", "{:.0f}", doubt=COUNTS),
+            plain("committed differs", "committed_differ", "{:.0f}", doubt=COUNTS),
+            plain("Mat live", "mat_live", "{:.4f}", doubt=COUNTS),
+            plain("Mat replayed", "mat_replayed", "{:.4f}", doubt=COUNTS),
         )
     ),
     "union": Layout(
@@ -120,28 +141,7 @@ LAYOUTS: dict[str, Layout] = {
         "column",
         lambda row: number(row["experts_per_layer"], "{:.1f}"),
         union_columns,
-    ),
-    "tuning": Layout(
-        (
-            plain("experiment", "experiment"),
-            ENGINE,
-            T,
-            plain("method", "method_label"),
-            plain("setting", "parameter"),
-            plain("value", "value"),
-        )
-    ),
-    "spread": Layout(
-        (
-            *PER_METHOD,
-            plain("repeats", "repeats", "{:.0f}"),
-            Column("tok/s", half_width),
-            plain("steps", "steps", "{:.0f}"),
-            percentile("p50"),
-            percentile("p90"),
-            percentile("p99"),
-        ),
-        shown=by_rank,
+        doubt=COUNTS,
     ),
     "summary": Layout(
         (
@@ -149,26 +149,15 @@ LAYOUTS: dict[str, Layout] = {
             ENGINE,
             T,
             METHOD,
-            plain("tok/s", "decode_tokens_per_s", "{:.1f}"),
-            plain("e2e tok/s", "e2e_tokens_per_s", "{:.1f}"),
-            plain("Mat", "mat", "{:.2f}"),
-            plain("k", "mean_k", "{:.1f}"),
-            plain("experts", "experts_per_layer", "{:.1f}"),
-            Column("d/v/e/o %", stages),
-            Column("over plain", speedup("plain")),
-            Column("over full tree", speedup("full")),
+            plain("tok/s", "decode_tokens_per_s", "{:.1f}", doubt=TIME),
+            plain("e2e tok/s", "e2e_tokens_per_s", "{:.1f}", doubt=TIME),
+            plain("Mat", "mat", "{:.2f}", doubt=COUNTS),
+            plain("k", "mean_k", "{:.1f}", doubt=COUNTS),
+            plain("experts", "experts_per_layer", "{:.1f}", doubt=COUNTS),
+            Column("d/v/e/o %", stages, doubt=TIME),
+            Column("over plain", speedup("plain"), doubt=f"vs_plain{ENDING}"),
+            Column("over full tree", speedup("full"), doubt=f"vs_full{ENDING}"),
         ),
         shown=by_block,
-    ),
-    "runs": Layout(
-        (
-            plain("run", "run"),
-            plain("status", "status"),
-            plain("ok", "requests_ok", "{:.0f}"),
-            plain("errors", "requests_error", "{:.0f}"),
-            plain("truncated", "truncated_requests", "{:.0f}"),
-            share("engine time", "engine_share", 1),
-            plain("reasons", "reasons"),
-        )
     ),
 }

@@ -5,13 +5,19 @@ from __future__ import annotations
 import pandas as pd
 
 from harness.collection import Collection
-from harness.report.blocks import BLOCK, REPLAY
+from harness.report.blocks import BLOCK, PREDICTED
+from harness.report.doubt import invalid, time_doubt
 from harness.report.tables.summary import OVERALL, ROLES
+from harness.report.verdict_notes import baseline_label, few, verdict_notes
 from harness.report.words import MARK_NOTES, marks
 
 BASELINES = {
     "plain": ("plain decoding", "vanilla"),
     "full": ("EAGLE-3 (the full tree)", "eagle3"),
+}
+PREDICTIONS = {
+    "replay": "engine replay: predicted from recorded trees and a cost table, not measured.",
+    "simulated": "engine simulated: predicted from drawn trees and a cost model, not measured.",
 }
 
 
@@ -19,18 +25,13 @@ def notes(table: pd.DataFrame, data: Collection) -> list[str]:
     """What qualifies the numbers of a summary table and of the runs behind it."""
     lines: list[str] = []
     if len(table):
-        lines += _kind_notes(table) + _mark_notes(table) + _missing_baselines(table)
+        lines += _kind_notes(table) + _mark_notes(table)
+        lines += verdict_notes(table, data.runs) + _missing_baselines(table)
         lines += _pair_notes(table) + _machine_notes(data.runs) + _run_notes(data.runs)
     if data.left_out:
         lines.append(f"left out: {len(data.left_out)}")
         lines += [f"  {name}: {reason}" for name, reason in sorted(data.left_out.items())]
     return lines
-
-
-def baseline_label(table: pd.DataFrame, role: str) -> str:
-    """The label of the baseline with this role; the role where the table has none."""
-    found = table.loc[table["baseline"] == role, "method_label"]
-    return str(found.iloc[0]) if len(found) else role
 
 
 def _kind_notes(table: pd.DataFrame) -> list[str]:
@@ -39,8 +40,8 @@ def _kind_notes(table: pd.DataFrame) -> list[str]:
         lines.append("lab model: real routing and acceptance, not the paper's models or speeds.")
     if table["recorded"].any():
         lines.append("runs that kept their trees have no speed: recording takes time.")
-    if table["predicted"].any():
-        lines.append("engine replay: predicted from recorded trees and a cost table, not measured.")
+    shown = set(table.loc[table["predicted"].astype(bool), "engine"])
+    lines += [text for engine, text in PREDICTIONS.items() if engine in shown]
     return lines
 
 
@@ -96,7 +97,7 @@ def _pair_notes(table: pd.DataFrame) -> list[str]:
 
 
 def _machine_notes(runs: pd.DataFrame) -> list[str]:
-    timed = runs[runs["engine"] != REPLAY]
+    timed = runs[~runs["engine"].isin(PREDICTED)]
     return [
         f"{block['experiment'].iloc[0]}: runs from {block['machine_hash'].nunique()} machines or "
         "engine builds in one table; they are never paired, and no speed pools them."
@@ -110,11 +111,18 @@ def _run_notes(runs: pd.DataFrame) -> list[str]:
     truncated = int(runs["truncated_requests"].sum())
     if truncated:
         lines.append(f"{truncated} prompts were truncated to fit the context.")
+    whys: dict[str, list[str]] = {}
     for row in runs[runs["reasons"].map(len) > 0].to_dict("records"):
-        lines.append(f"{row['run']}: {row['status']}: {'; '.join(row['reasons'])}")
-    live = runs[runs["engine"] != REPLAY]
+        whys.setdefault(f"{row['status']}: {'; '.join(row['reasons'])}", []).append(row["run"])
+    lines += [f"{few(found)}: {why}" for why, found in whys.items()]
+    live = runs[~runs["engine"].isin(PREDICTED) & ~_invalid_times(runs)]
     wall = float(live["wall_ms"].sum())
     if wall:
         outside = 100 * (1 - float(live["engine_ms"].sum()) / wall)
         lines.append(f"time outside the engine: {outside:.1f} % of the measured part.")
     return lines
+
+
+def _invalid_times(runs: pd.DataFrame) -> pd.Series:
+    found = [invalid(time_doubt(runs.iloc[[i]])) for i in range(len(runs))]
+    return pd.Series(found, index=runs.index, dtype=bool)

@@ -11,12 +11,12 @@ import pandas as pd
 from harness.collect import collect, collect_facts
 from harness.collection import Collection
 from harness.facts import Facts
-from harness.report.blocks import REPLAY, recorded_runs
+from harness.report.blocks import REPLAY, recorded_runs, timing
 from harness.report.book import Book, ModelBook, Shown
 from harness.report.figures import FIGURES, save
 from harness.report.headline import headline
 from harness.report.how import how_measured, setting_line
-from harness.report.layouts import texts
+from harness.report.layouts import reservations, texts
 from harness.report.notes import notes
 from harness.report.page import render
 from harness.report.published import paper_label
@@ -30,6 +30,7 @@ MANIFEST = "files.txt"
 PAGE = "report.html"
 OWN_SECTION = "runs"
 EVERY_RUN = ("summary", "tuning", OWN_SECTION)
+ON_TIMES = ("drift", "floor")
 ON_TREES = ("calibration", "union")
 ON_REPLAYS = ("regret", "replay_check")
 BESIDE_PAPER = ("table1_paper", "mat", "reductions")
@@ -111,6 +112,7 @@ def _table(spec: TableSpec, data: Collection, written: Written, prefix: str) -> 
     caption = f"{spec.caption} {setting_line(shown_runs(spec.name, data))}."
     if spec.name in BESIDE_PAPER:
         caption += f" The paper's numbers are for {paper_label(str(data.runs['model'].iloc[0]))}."
+    caption = " ".join([caption, *reservations(spec.name, frame)])
     shown = Shown(replace(spec, caption=caption), frame, heads, rows)
     written.files += write_table(shown, written.out / "tables", prefix + spec.name)
     return shown
@@ -120,6 +122,8 @@ def shown_runs(table: str, data: Collection) -> Collection:
     """The runs that a table is about: the main blocks but for those that say otherwise."""
     if table in EVERY_RUN:
         return data
+    if table in ON_TIMES:
+        return timing(data)
     if table in ON_TREES:
         return recorded_runs(data)
     if table in ON_REPLAYS:

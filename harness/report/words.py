@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from harness.report.doubt import INVALID, MARK
 from harness.report.layout import NONE, missing
 
 NO_DIFFERENCE = "no difference shown"
@@ -23,6 +25,8 @@ MARK_NOTES = {
     "^": "^: chooses with each step's outcome known; an upper bound, no method.",
     "!": "!: not lossless, may change the output distribution.",
 }
+UNKNOWN_NOTE = f"{MARK}: unknown; nothing shows that the number is right, see the verdicts on runs."
+INVALID_NOTE = "invalid: the number is not shown and enters no average; the code says why."
 
 
 def marked(row: dict[Any, Any]) -> str:
@@ -33,6 +37,14 @@ def marked(row: dict[Any, Any]) -> str:
 def marks(row: dict[Any, Any]) -> str:
     """* corrected scores, ^ hindsight, ! may change the output distribution."""
     return MARKS.get(row["scores"], "*") + ("" if row["lossless"] else "!")
+
+
+def doubt_notes(cells: Iterable[str]) -> list[str]:
+    """What the doubts that stand in these cells mean."""
+    shown = list(cells)
+    marked_ones = any(f" {MARK}" in text for text in shown)
+    invalid_ones = any(f"{INVALID}: " in text for text in shown)
+    return [UNKNOWN_NOTE] * marked_ones + [INVALID_NOTE] * invalid_ones
 
 
 def benchmark(name: Any) -> str:

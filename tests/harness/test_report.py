@@ -10,8 +10,9 @@ from harness import compare
 from harness.collect import collect
 from harness.collection import Collection
 from harness.engines.base import Method, Request
+from harness.equality import NextTokens
 from harness.report.render import NO_DIFFERENCE, notes, print_summary, speedup_text
-from harness.report.tables import summary
+from harness.report.tables import TABLES, summary
 from tests.support.bench import Bench
 from tests.support.fake_engine import FakeEngine
 
@@ -26,7 +27,7 @@ def test_every_number_follows_from_the_records(bench: Bench) -> None:
     rows = table_of(bench)
     evict, vanilla = rows["evict"], rows["vanilla"]
     assert vanilla["decode_tokens_per_s"] == pytest.approx(100.0)
-    assert vanilla["e2e_tokens_per_s"] == pytest.approx(5 / 0.043)
+    assert vanilla["e2e_tokens_per_s"] == pytest.approx(9 / 0.083)
     assert (vanilla["mat"], vanilla["mean_k"], vanilla["experts_per_layer"]) == (1.0, 1.0, 2.0)
     assert evict["decode_tokens_per_s"] == pytest.approx(8 / 0.048)
     assert (evict["mat"], evict["mean_k"], evict["experts_per_layer"]) == (2.0, 4.0, 5.0)
@@ -81,20 +82,43 @@ def test_case_24_turns_that_saw_different_histories_are_left_out(bench: Bench) -
     assert (evict["vs_plain_prompts"], evict["vs_plain_excluded"]) == (2, 4)
 
 
-def test_case_29_greedy_outputs_that_differ_are_counted(bench: Bench) -> None:
-    class Lossy(FakeEngine):
-        def generate(self, request, method, seed, observer=None):  # type: ignore[no-untyped-def]
-            trace = super().generate(request, method, seed, observer)
-            if not method.speculative and request.prompt_id == "gsm8k-2":
-                trace.output_ids[-1] += 1
-            return trace
+class Lossy(FakeEngine):
+    """Plain decoding ends one answer with another token than drafted decoding does."""
 
+    parted: tuple[int, int] = (0, 0)
+
+    def generate(self, request, method, seed, observer=None):  # type: ignore[no-untyped-def]
+        trace = super().generate(request, method, seed, observer)
+        if not method.speculative and request.prompt_id == "gsm8k-2":
+            self.parted = (trace.output_ids[-1], trace.output_ids[-1] + 1)
+            trace.output_ids[-1] += 1
+        return trace
+
+
+class NearTie(Lossy):
+    """The same, where the two tokens are all but equally likely."""
+
+    def top_gap(self, ids):  # type: ignore[no-untyped-def]
+        return NextTokens(self.parted, (0.0, 0.0005))
+
+
+def test_case_29_a_greedy_output_that_differs_without_excuse_leaves_its_run_out(
+    bench: Bench,
+) -> None:
     bench.engine = Lossy()
-    bench.questions = [[f"what is {i}?"] for i in range(3)]
-    bench.run("method=vanilla", "compare=[fixed_k]", "method.label=a")
+    bench.run("method=vanilla", "compare=[fixed_k]")
     data = collect(bench.results)
-    # The fake's drafted runs are longer, so all three outputs differ from plain decoding.
-    assert any("3 greedy outputs differ" in line for line in notes(summary(data), data))
+    assert set(data.runs["method"]) == {"vanilla"}
+    lines = notes(summary(data), data)
+    assert any("failed: 1 greedy outputs differ from plain decoding's" in line for line in lines)
+
+
+def test_case_29_a_near_tie_is_counted_and_excused(bench: Bench) -> None:
+    bench.engine = NearTie()
+    bench.run("method=vanilla", "compare=[fixed_k]")
+    (row,) = TABLES["outputs"].build(collect(bench.results)).to_dict("records")
+    assert (row["pairs"], row["equal"], row["near_tie"], row["fault"]) == (4, 3, 1, 0)
+    assert row["first_divergence"] == 8
 
 
 def test_a_block_without_a_baseline_says_what_to_run(bench: Bench) -> None:
@@ -165,6 +189,19 @@ def test_the_printed_table_says_lab_model_and_scores(
     assert "EVICT *" in printed
     assert "vs vanilla" in printed
     assert "time outside the engine" in printed
+
+
+def test_the_printed_table_says_once_that_nothing_shows_its_times_to_be_right(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench.run("method=evict", "compare=[vanilla]")
+    data = collect(bench.results)
+    print_summary(summary(data), data)
+    printed = capsys.readouterr().out
+    assert printed.count("All speeds and times are unknown: ") == 1
+    assert "prefix_cache_unknown (" in printed
+    assert " ?" not in printed
+    assert "invalid" not in printed
 
 
 def test_a_lossy_method_is_marked(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

@@ -319,12 +319,17 @@ def test_speeds_of_different_machines_are_not_pooled(data: Collection) -> None:
             set(rows_runs(data, method="evict", benchmark="qa", experiment="paper"))
         )
         runs.loc[moved, "machine_hash"] = "other"
+        runs.loc[moved, "fingerprint"] = runs.loc[moved, "fingerprint"].map(
+            lambda found: {**found, "machine.cpu": "another processor"}
+        )
 
     summary = TABLES["summary"].build(changed(data, edit))
     row = one(summary, experiment="paper", method="evict", benchmark="all", temperature=0.0)
     assert math.isnan(row["decode_tokens_per_s"])
     row = one(summary, experiment="paper", method="evict", benchmark="qa", temperature=0.0)
-    assert (row["vs_plain_prompts"], row["vs_full_prompts"]) == (0, 0)
+    for role in ("plain", "full"):
+        assert math.isnan(row[f"vs_{role}"])
+        assert "not_comparable" in row[f"vs_{role}_doubt"]
 
 
 def test_recorded_runs_have_no_speed_and_replays_are_called_predicted(data: Collection) -> None:

@@ -8,7 +8,6 @@ from functools import lru_cache
 from itertools import product
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from evict.cost import CostTable
@@ -16,9 +15,21 @@ from harness.collection import Collection
 from harness.identity import digest
 from harness.records import RequestRecord, RunResult, StepRecord
 from harness.trees import TreeRecord, packed
-from tests.support.sample_cells import EASE, TOKENS, Cell, greedy_ids
+from harness.validity.judge import judge
+from tests.support.sample_cells import EASE, Cell, greedy_ids
+from tests.support.sample_evidence import (
+    ABSENT,
+    HOST_MS,
+    fingerprint,
+    order_of,
+    outputs,
+    started_ms,
+    warm_up,
+    window,
+)
 from tests.support.sample_methods import EVICT, METHODS, REPLAYED, SWEEP, SampleMethod
-from tests.support.sample_trees import ENGINE_FACTS, TOP_K, sample_cost
+from tests.support.sample_steps import step_of, steps_of
+from tests.support.sample_trees import ENGINE_FACTS, sample_cost
 
 BENCHMARKS = tuple(EASE)
 
@@ -55,81 +66,38 @@ class _Sample:
     requests: list[dict[str, Any]] = field(default_factory=list)
     steps: list[dict[str, Any]] = field(default_factory=list)
     trees: list[dict[str, Any]] = field(default_factory=list)
+    telemetry: list[dict[str, Any]] = field(default_factory=list)
     costs: dict[str, CostTable] = field(default_factory=dict)
 
     def timed(
         self, experiment: str, methods: Sequence[SampleMethod], cell: Cell, repeats: int
     ) -> None:
         pool = cell.pool()
-        for order, method in enumerate(methods):
+        for place, method in enumerate(methods):
             run, ks = (
                 self._name(experiment, method, cell, "torch"),
                 method.verified(pool, self.cost),
             )
-            for key in cell.keys(repeats):
-                rng = cell.rng(*key, method.name)
-                steps = self._steps(method, pool, ks, key, cell, rng)
-                self._request(run, key, cell, order, steps, greedy_ids(cell.benchmark, key))
+            for generation, key in enumerate(cell.keys(repeats)):
+                rng = cell.rng(*key, method.name, *["again"] * method.replica)
+                steps = steps_of(self.cost, method, pool, ks, key, cell, rng)
+                order = order_of(place, generation, len(methods))
+                began = started_ms(generation, order, len(methods))
+                self._request(run, key, cell, order, steps, began)
             self._run(run, method, cell, experiment=experiment, repeats=repeats)
-
-    def _steps(
-        self,
-        method: SampleMethod,
-        pool: list[TreeRecord],
-        ks: list[int],
-        key: tuple[str, int, int],
-        cell: Cell,
-        rng: np.random.Generator,
-    ) -> list[StepRecord]:
-        """Draw trees until the tokens are there; the same draws for every method."""
-        draws, left, steps = cell.rng(*key, "draws"), TOKENS, []
-        while left:
-            index = int(draws.integers(len(pool)))
-            step = self._step(method, pool[index], ks[index], len(steps), float(rng.normal()))
-            step.committed = min(step.committed, left)
-            left -= step.committed
-            steps.append(step)
-        return steps
-
-    def _step(
-        self, method: SampleMethod, tree: TreeRecord, k: int, index: int, noise: float
-    ) -> StepRecord:
-        if method.plain:
-            plain = self.cost.ar_ms * (1 + 0.02 * noise)
-            return StepRecord(
-                index, 0, 1, 0, 1, 0, verify_ms=plain, total_ms=plain, expert_union=float(TOP_K)
-            )
-        stages = self.cost.stage_ms or {}
-        times = {f"{name}_ms": series[k - 1] for name, series in stages.items()}
-        times["verify_ms"] *= 1 + 0.03 * noise
-        accepted, expected = int(tree.accepted()[k - 1]), float(tree.scores[:k].sum())
-        return StepRecord(
-            step=index,
-            drafted=int((tree.depths <= method.depth).sum()) - 1,
-            verified=k,
-            accepted=accepted,
-            committed=accepted + 1,
-            depth_drawn=method.depth,
-            expected=expected,
-            utility=self.cost.ar_ms * expected / self.cost.step_ms[k - 1],
-            **times,
-            total_ms=sum(times.values()),
-            context_len=40 + index,
-            expert_union=float(tree.union()[k - 1]),
-        )
 
     def recorded(self, cell: Cell) -> str:
         """EVICT with its trees kept; returns the run's name."""
         run = self._name("trees", EVICT, cell, "torch")
         pool = cell.pool()
         ks = EVICT.verified(pool, self.cost)
-        for key in cell.keys(1):
+        for generation, key in enumerate(cell.keys(1)):
             draws = cell.rng(*key, "draws")
-            steps = self._steps(EVICT, pool, ks, key, cell, cell.rng(*key, "recorded"))
+            steps = steps_of(self.cost, EVICT, pool, ks, key, cell, cell.rng(*key, "recorded"))
             for step in steps:
                 index = int(draws.integers(len(pool)))
                 self._tree(run, key, pool[index], step)
-            self._request(run, key, cell, 0, steps, greedy_ids(cell.benchmark, key))
+            self._request(run, key, cell, 0, steps, started_ms(generation, 0, 1))
         self._run(run, EVICT, cell, experiment="trees", repeats=1, recorded=True)
         return run
 
@@ -154,10 +122,10 @@ class _Sample:
             ]
             steps = []
             for tree, k in zip(own, method.verified(own, self.cost), strict=True):
-                step = self._step(method, tree, k, tree.step, 0.0)
+                step = step_of(self.cost, method, tree, k, tree.step, 0.0)
                 step.committed = int(tree.tokens_committed()[k - 1])
                 steps.append(step)
-            self._request(run, key, cell, 0, steps, [])
+            self._request(run, key, cell, 0, steps, None)
         self._run(run, method, cell, experiment="replay", repeats=1, engine="replay")
 
     def _name(self, experiment: str, method: SampleMethod, cell: Cell, engine: str) -> str:
@@ -170,10 +138,14 @@ class _Sample:
         cell: Cell,
         order: int,
         steps: list[StepRecord],
-        output: list[int],
+        began: float | None,
     ) -> None:
+        """began: on the part's clock; None for a replay, whose times are no measurement."""
         prompt_id, turn, repeat = key
         decode = sum(step.total_ms for step in steps)
+        engine = decode + 9.0 + HOST_MS
+        replayed = began is None
+        ended = None if began is None else began + engine
         record = RequestRecord(
             prompt_id,
             turn,
@@ -183,19 +155,24 @@ class _Sample:
             temperature=cell.temperature,
             input_hash=digest([prompt_id, turn])[:16],
             input_tokens=40,
-            output_ids=output,
+            output_ids=[] if replayed else greedy_ids(cell.benchmark, key),
             text=f"answer to {prompt_id}, turn {turn}",
             decode_tokens=sum(step.committed for step in steps),
-            finish_reason="length" if output else "replayed",
+            finish_reason="replayed" if replayed else "length",
             prefill_ms=9.0,
             decode_ms=decode,
-            engine_ms=decode + 9.0,
-            wall_ms=decode + 9.5,
+            engine_ms=engine,
+            wall_ms=engine + 0.5,
+            started_ms=began,
+            ended_ms=ended,
+            cached_tokens=None if replayed else 0,
             part="part-0",
         )
         self.requests.append(record.to_dict() | {"run": run})
         place = {"prompt_id": prompt_id, "turn": turn, "repeat": repeat, "run": run}
         self.steps += [place | step.to_dict() for step in steps]
+        if began is not None and ended is not None:
+            self.telemetry += [place | sample for sample in window(began, ended)]
 
     def _run(self, run: str, method: SampleMethod, cell: Cell, **given: Any) -> None:
         own = [row for row in self.requests if row["run"] == run]
@@ -239,11 +216,29 @@ class _Sample:
             wall_ms=sum(row["wall_ms"] for row in own),
             finished_at="2026-11-30T00:00:00Z",
             **values,
+            **self._evidence(method, cell, values, len(own)),
         )
         self.runs.append({"run": run} | result.to_dict())
         if not method.plain:
             self.costs[run] = self.cost
 
+    def _evidence(
+        self, method: SampleMethod, cell: Cell, values: dict[str, Any], pairs: int
+    ) -> dict[str, Any]:
+        measured = values["engine"] != "replay"
+        greedy = measured and cell.temperature == 0 and method.baseline != "plain"
+        return {
+            "drafter": method.drafter,
+            "replica": method.replica,
+            "fingerprint": fingerprint(cell, values["engine"], values["repeats"]),
+            "warmup": warm_up() if measured else [],
+            "absent": dict(ABSENT),
+            "outputs": outputs(pairs) if greedy and not values["recorded"] else None,
+        }
+
     def collection(self) -> Collection:
-        frames = (pd.DataFrame(rows) for rows in (self.runs, self.requests, self.steps, self.trees))
-        return Collection(*frames, costs=dict(self.costs))
+        """Judged, as `harness.collect` leaves it."""
+        rows = (self.runs, self.requests, self.steps, self.trees)
+        frames = (pd.DataFrame(one) for one in rows)
+        telemetry = pd.DataFrame(self.telemetry)
+        return judge(Collection(*frames, costs=dict(self.costs), telemetry=telemetry))

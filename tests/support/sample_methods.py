@@ -32,14 +32,16 @@ class SampleMethod:
     scores: str = "draft"
     remark: str = ""
     depth: int = 4
+    replica: int = 0
+    drafter: str = "eagle3"
 
     @property
     def method_hash(self) -> str:
-        return digest([self.name, self.parameters, self.scores])
+        return digest([self.name, self.parameters, self.scores, self.replica])
 
     @property
     def plain(self) -> bool:
-        return self.baseline == "plain"
+        return self.drafter == "none"
 
     def verified(self, trees: Sequence[TreeRecord], cost: CostTable) -> list[int]:
         """k of each tree, root included."""
@@ -78,7 +80,8 @@ def coverage(rho: float) -> SampleMethod:
     )
 
 
-VANILLA = SampleMethod("vanilla", "vanilla", 0, baseline="plain")
+VANILLA = SampleMethod("vanilla", "vanilla", 0, baseline="plain", drafter="none")
+VANILLA_AA = SampleMethod("vanilla_aa", "vanilla, again", 1, replica=1, drafter="none")
 LOOKAHEAD = SampleMethod(
     "lookahead",
     "Lookahead",
@@ -90,6 +93,7 @@ LOOKAHEAD = SampleMethod(
     },
     remark="trie kept for one request",
     depth=1,
+    drafter="trie",
 )
 EAGLE3 = SampleMethod(
     "eagle3",
@@ -133,6 +137,7 @@ HINDSIGHT = SampleMethod(
 )
 METHODS = (
     VANILLA,
+    VANILLA_AA,
     LOOKAHEAD,
     EAGLE3,
     DDD,

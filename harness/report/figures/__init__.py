@@ -23,8 +23,8 @@ _SPECS = (
         "speedups",
         "How much faster EVICT decodes",
         "EVICT's speedup over the whole tree and over plain decoding: geometric mean over prompts "
-        "of paired decode times per token, whiskers 95 % BCa bootstrap interval over prompts. At "
-        "the dashed line both are equally fast.",
+        "of paired decode times per token, whiskers 95 % interval over prompts (as in the table of "
+        "paired speedups). At the dashed line both are equally fast.",
         speedups.frame,
         speedups.draw,
     ),
@@ -67,7 +67,7 @@ _SPECS = (
         "fig7",
         "Score coverage, dynamic depth and a fixed k against EVICT",
         "Speedup over plain decoding, all benchmarks: geometric mean over prompts of paired decode "
-        "times per token, whiskers 95 % BCa bootstrap interval over prompts. Coverage verifies "
+        "times per token, whiskers 95 % interval over prompts. Coverage verifies "
         "the smallest prefix with a share ρ of the tree's score; ρ = 1 is the whole tree. Line "
         "and band: EVICT and its interval. Dashed: plain decoding.",
         selection.frame,

@@ -11,12 +11,14 @@ import pandas as pd
 from evict.selection import CostAware
 from harness.collection import Collection
 from harness.report.blocks import timing
+from harness.report.figures.doubts import refuse_invalid
 from harness.report.spec import Missing
 
 Run = dict[Any, Any]
 
 # The first that holds. cost: EVICT itself; its ablations and calibrated forms are "other".
 KINDS: dict[str, Callable[[Run], bool]] = {
+    "replica": lambda run: (run.get("replica") or 0) > 0,
     "plain": lambda run: run["baseline"] == "plain",
     "full": lambda run: run["baseline"] == "full",
     "hindsight": lambda run: run["scores"] == "verdict",
@@ -95,7 +97,8 @@ def each_setting(
 ) -> pd.DataFrame:
     """`build` for every engine and temperature of the chosen runs, one below the other.
 
-    Settings that lack data are left out; Missing with the first reason where all do.
+    Settings that lack data are left out; Missing with the first reason where all do, and where
+    every number is invalid.
     """
     frames: list[pd.DataFrame] = []
     reasons: list[str] = []
@@ -108,6 +111,7 @@ def each_setting(
         found.insert(0, "engine", engine)
         found.insert(1, "temperature", temperature)
         frames.append(found)
+    refuse_invalid(frames, command)
     if not frames:
         raise Missing(reasons[0] if reasons else f"no run to draw it from; run: {command}")
     return pd.concat(frames, ignore_index=True)

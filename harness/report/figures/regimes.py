@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from harness.collection import Collection
 from harness.report.blocks import main_block, method_labels
+from harness.report.doubt import TIME
 from harness.report.figures.arms import arms, each_setting
 from harness.report.figures.style import (
     BENCHMARKS,
@@ -25,6 +26,7 @@ KINDS = ("plain", "full", "cost")
 # Names of the paper's regimes and the engines that are them.
 REGIMES = {"native PyTorch": "torch", "SGLang eager": "sglang_eager", "SGLang graphs": "sglang"}
 BARS = 0.8
+COLUMNS = ("decode_tokens_per_s", "requests", TIME)
 
 
 def frame(data: Collection) -> pd.DataFrame:
@@ -47,7 +49,7 @@ def _frame(data: Collection, engine: str, temperature: float) -> pd.DataFrame:
             "method_label": labels[str(key)],
             "kind": own["kind"].iloc[0],
             "rank": own["rank"].iloc[0],
-            **{column: speed(block, own)[column] for column in ("decode_tokens_per_s", "requests")},
+            **{column: speed(block, own)[column] for column in COLUMNS},
         }
         for name in benchmark_order(runs["benchmark"])
         for key, own in runs[runs["benchmark"] == name].groupby("method_hash", sort=False)
@@ -77,6 +79,6 @@ def _bars(axis: Axes, rows: pd.DataFrame, names: list[str]) -> None:
     for i, ((_, label, kind), arm) in enumerate(methods):
         shift = width * (i - (len(methods) - 1) / 2)
         places = [names.index(name) + shift for name in arm["benchmark"]]
-        speed = arm["decode_tokens_per_s"].astype(float)
-        axis.bar(places, speed, width=width, label=label, **LOOKS[str(kind)].bar)
+        speeds = arm["decode_tokens_per_s"].astype(float)
+        axis.bar(places, speeds, width=width, label=label, **LOOKS[str(kind)].bar)
     axis.grid(False, axis="x")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -9,12 +11,14 @@ from matplotlib.figure import Figure
 from harness.collection import Collection
 from harness.reliability import expected_calibration_error, reliability_bins
 from harness.report.blocks import recorded_runs
+from harness.report.doubt import COUNTS, counts_doubt, invalid
 from harness.report.figures.arms import each_setting
 from harness.report.figures.style import (
     BENCHMARKS,
     REFERENCE_LINE,
     by_engine,
     legend_above,
+    note_below,
     panels,
     settings,
     styled,
@@ -39,7 +43,8 @@ def frame(data: Collection) -> pd.DataFrame:
     mean_score, rate with rate_low, rate_high (95 % Wilson), count: the drafted nodes in the bin
     and the share that the target accepts; with fewer than 10 nodes a bin is not `drawn`. ece,
     nodes: of the whole benchmark, thin bins included. All N nodes of a recorded tree have a
-    verdict, whatever the live policy verified; the root is not counted.
+    verdict, whatever the live policy verified; the root is not counted. An invalid run has one row
+    without numbers.
     """
     return each_setting(data, _frame, COMMAND, recorded_runs)
 
@@ -48,11 +53,15 @@ def _frame(data: Collection, engine: str, temperature: float) -> pd.DataFrame:
     runs = _recorded(data, engine, temperature)
     found = []
     for name in benchmark_order(runs["benchmark"]):
-        inside = runs.loc[runs["benchmark"] == name, "run"]
-        trees = [tree for run in inside for tree in data.recorded_trees(run)]
+        own = runs[runs["benchmark"] == name]
+        trees = [tree for run in own["run"] for tree in data.recorded_trees(run)]
         scores, _, accepted = node_verdicts(trees)
         if len(scores):
-            found.append(_bins(scores.tolist(), accepted.tolist()).assign(benchmark=name))
+            bins, doubt = _bins(scores.tolist(), accepted.tolist()), counts_doubt(own)
+            if invalid(doubt):
+                nothing = dict.fromkeys(bins.columns, math.nan)
+                bins = bins.head(1).assign(**nothing).assign(drawn=False)
+            found.append(bins.assign(**{"benchmark": name, COUNTS: doubt}))
     if not found:
         raise Missing(f"recorded runs without a drafted node; run: {COMMAND}")
     table = pd.concat(found)
@@ -104,6 +113,7 @@ def draw(frame: pd.DataFrame) -> Figure:
             axis.set_visible(False)
     figure.supxlabel("draft score (probability)", fontsize=8)
     figure.supylabel("acceptance rate (share of nodes)", fontsize=8)
+    note_below(figure, frame)
     legend_above(figure, axes[0, 0], 3)
     return figure
 
@@ -125,6 +135,8 @@ def _diagram(axis: Axes, rows: pd.DataFrame, name: str) -> None:
 
 
 def _facts(label: str, first: pd.Series) -> str:
+    if math.isnan(first["ece"]):
+        return f"{label}: invalid"
     return f"{label}: ECE {first['ece']:.3f} ({_count(int(first['nodes']))})"
 
 

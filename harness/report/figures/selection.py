@@ -23,7 +23,7 @@ from harness.report.figures.style import (
     whiskers,
 )
 from harness.report.spec import Missing
-from harness.report.tables.versus import versus
+from harness.report.tables.compared import compared
 
 COMMAND = "python run.py +experiment=fig7"
 # Kinds beside the sweep, in the order drawn, and what a gap is called.
@@ -53,7 +53,7 @@ def _frame(data: Collection, engine: str, temperature: float) -> pd.DataFrame:
         for key, own in part.groupby("method_hash", sort=False):
             row = {"method_label": labels[str(key)], "rho": _rho(own.iloc[0].to_dict())}
             row |= {name: own[name].iloc[0] for name in ("kind", "rank")}
-            rows.append(row | measured(versus(block, own, plain).found))
+            rows.append(row | measured(compared(block, own, plain, "ratio")))
     table = pd.DataFrame([row | {"tick": _tick(row)} for row in rows])
     return _in_order(table[(table["kind"] != "coverage") | (table["rho"] < 1)])
 
@@ -132,6 +132,7 @@ def _sweep(axis: Axes, rows: pd.DataFrame, ticks: list[str]) -> None:
 
 def _band(axis: Axes, evict: pd.Series) -> None:
     colour = LOOKS["cost"].colour
-    axis.axhline(evict["ratio"], color=colour, linewidth=0.8, zorder=1.5)
+    if not math.isnan(evict["ratio"]):
+        axis.axhline(evict["ratio"], color=colour, linewidth=0.8, zorder=1.5)
     if not math.isnan(evict["low"]):
         axis.axhspan(evict["low"], evict["high"], color=colour, alpha=0.13, linewidth=0, zorder=1)

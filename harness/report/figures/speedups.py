@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from harness.collection import Collection
 from harness.report.blocks import main_block, method_labels
+from harness.report.doubt import ENDING
 from harness.report.figures.arms import arms, each_setting
 from harness.report.figures.style import (
     BENCHMARKS,
@@ -17,15 +18,15 @@ from harness.report.figures.style import (
     Look,
     by_engine,
     legend_above,
+    note_below,
     panels,
     settings,
     styled,
     whiskers,
 )
+from harness.report.tables.compared import compared
 from harness.report.tables.each import benchmark_order
 from harness.report.tables.summary import OVERALL, scopes
-from harness.report.tables.versus import versus
-from harness.stats import Speedup
 
 ROLES = ("full", "plain")
 GAP = 0.32
@@ -35,7 +36,8 @@ EDGE = 0.5
 def frame(data: Collection) -> pd.DataFrame:
     """A row per engine, temperature, baseline and benchmark ("all" last): EVICT's paired speedup.
 
-    ratio with low, high: see harness.stats.Speedup; `prompts` is the number of clusters.
+    ratio with low, high: see harness.stats.Speedup; `prompts` is the number of clusters. An
+    invalid one has no ratio; ratio_doubt says why.
     """
     return each_setting(data, _frame, "python run.py +experiment=table1")
 
@@ -54,17 +56,20 @@ def _frame(data: Collection, engine: str, temperature: float) -> pd.DataFrame:
                 "baseline_label": labels[str(base["method_hash"].iloc[0])],
                 "benchmark": scope[0] if len(scope) == 1 else OVERALL,
             }
-            rows.append(row | measured(versus(block, inside, base).found))
+            rows.append(row | measured(compared(block, inside, base, "ratio")))
     order = benchmark_order(row["benchmark"] for row in rows)
     table = pd.DataFrame(rows)
     return table.sort_values("benchmark", key=lambda c: c.map(order.index), kind="stable")
 
 
-def measured(found: Speedup) -> dict[str, Any]:
-    """A speedup as numbers of a row; NaN where there is none."""
-    numbers = {"ratio": found.ratio, "low": found.low, "high": found.high}
-    floats = {name: float("nan") if value is None else value for name, value in numbers.items()}
-    return {**floats, "prompts": found.clusters, "excluded": found.excluded}
+def measured(found: dict[str, Any]) -> dict[str, Any]:
+    """A comparison's columns (tables.compared) as numbers of a row; NaN where there is none."""
+    numbers = {"ratio": "ratio", "low": "ratio_low", "high": "ratio_high"}
+    floats = {
+        name: float("nan") if found[key] is None else found[key] for name, key in numbers.items()
+    }
+    counts = {name: found[f"ratio_{name}"] for name in ("prompts", "excluded")}
+    return {**floats, **counts, f"ratio{ENDING}": found[f"ratio{ENDING}"]}
 
 
 @styled
@@ -82,6 +87,7 @@ def draw(frame: pd.DataFrame) -> Figure:
         axis.set_xlabel(f"speedup over\n{baseline} (×)")
     axes[0, 0].set_yticks(range(len(names)), [BENCHMARKS.get(name, name) for name in names])
     axes[0, 0].set_ylim(len(names) - EDGE, -EDGE)
+    note_below(figure, frame)
     legend_above(figure, axes[0, 0], 4)
     return figure
 

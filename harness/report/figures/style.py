@@ -14,6 +14,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from harness.report.figures.doubts import doubt_lines
+
 WIDTH = 3.4  # inches: one column of a paper
 DPI = 200
 FLOATS = "%.6g"
@@ -47,6 +49,7 @@ REFERENCE_LINE: Any = {
     "linewidth": 1.0,
     "zorder": 1.5,
 }
+SMALL_PRINT: Any = {"fontsize": 6.5, "color": "#4d4d4d", "x": 0.98, "ha": "right"}
 UNIFORM_LINE: Any = {"color": "#777777", "linestyle": ":", "linewidth": 1.3}
 
 
@@ -169,10 +172,19 @@ def whiskers(value: pd.Series, low: pd.Series, high: pd.Series) -> list[pd.Serie
 
 
 def note_below(figure: Figure, frame: pd.DataFrame) -> None:
-    """The frame's `note`, the same in every row, as small print under the figure."""
-    note = frame["note"].iloc[0]
-    if isinstance(note, str) and note:
-        figure.supxlabel(note, fontsize=6.5, color="#4d4d4d", x=0.98, ha="right")
+    """The frame's `note`, the same in every row, and its doubts, as small print under the figure.
+
+    Below the common axis label where the figure has one.
+    """
+    note = frame["note"].iloc[0] if "note" in frame else None
+    lines = [*([note] if isinstance(note, str) and note else []), *doubt_lines(frame)]
+    if not lines:
+        return
+    label = figure.get_supxlabel()
+    if label:
+        figure.supxlabel("\n".join([label, *lines]), fontsize=7)
+    else:
+        figure.supxlabel("\n".join(lines), **SMALL_PRINT)
 
 
 def save(figure: Figure, frame: pd.DataFrame, folder: Path, stem: str) -> list[Path]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -9,12 +11,14 @@ from matplotlib.figure import Figure
 from harness.collection import Collection
 from harness.expert_union import uniform_union
 from harness.report.blocks import fixed_k, main_block, tree_size_block
+from harness.report.doubt import COUNTS, TIME, counts_doubt, time_doubt, withheld
 from harness.report.figures.arms import arms, each_setting
 from harness.report.figures.style import (
     REFERENCE_LINE,
     STAGES,
     UNIFORM_LINE,
     legend_above,
+    note_below,
     panels,
     settings,
     styled,
@@ -30,7 +34,7 @@ def growth_frame(data: Collection) -> pd.DataFrame:
 
     experts_per_layer: distinct experts of a layer in a step. step_ms with quartiles: whole step.
     plain_ms, plain_experts: the same of plain decoding. uniform_experts: expected experts of k
-    tokens under uniform routing, of the layer's `layer_experts`.
+    tokens under uniform routing, of the layer's `layer_experts`. An invalid run leaves no number.
     """
     return each_setting(data, _growth, COMMAND)
 
@@ -46,60 +50,78 @@ def share_frame(data: Collection) -> pd.DataFrame:
 def _growth(data: Collection, engine: str, temperature: float) -> pd.DataFrame:
     plain, sweep = _sweep(data, engine, temperature)
     layer = _layer(tree_size_block(data, engine, temperature))
+    base = plain.counts() | plain.times()
     rows = [
-        {
-            "k": k,
-            "steps": len(steps),
-            "mean_verified": steps["verified"].mean(),
-            "experts_per_layer": steps["expert_union"].astype(float).mean(),
-            "step_ms": steps["total_ms"].mean(),
-            "step_ms_q25": steps["total_ms"].quantile(0.25),
-            "step_ms_q75": steps["total_ms"].quantile(0.75),
-            "uniform_experts": uniform_union(*layer, k),
-        }
-        for k, steps in sweep.items()
+        {"k": k, "steps": len(width.steps), "uniform_experts": uniform_union(*layer, k)}
+        | width.counts()
+        | width.times()
+        | {COUNTS: width.counts_doubt, TIME: width.time_doubt}
+        for k, width in sweep.items()
     ]
     return pd.DataFrame(rows).assign(
-        plain_ms=plain["total_ms"].mean(),
-        plain_experts=plain["expert_union"].astype(float).mean(),
+        plain_ms=base["step_ms"],
+        plain_experts=base["experts_per_layer"],
         layer_experts=layer[0],
+        **{f"{PLAIN}_{COUNTS}": plain.counts_doubt, f"{PLAIN}_{TIME}": plain.time_doubt},
     )
 
 
 def _shares(data: Collection, engine: str, temperature: float) -> pd.DataFrame:
     plain, sweep = _sweep(data, engine, temperature)
-    widths = {PLAIN: plain, **{str(k): steps for k, steps in sweep.items()}}
+    widths = {PLAIN: plain, **{str(k): width for k, width in sweep.items()}}
     return pd.DataFrame(
-        {
-            "width": width,
-            "steps": len(steps),
-            **{f"{stage}_share": stage_share(steps, stage) for stage in STAGES},
-            "step_ms": steps["total_ms"].mean(),
-        }
-        for width, steps in widths.items()
+        {"width": name, "steps": len(width.steps)}
+        | width.shares()
+        | {"step_ms": width.times()["step_ms"], TIME: width.time_doubt}
+        for name, width in widths.items()
     )
 
 
-def _sweep(
-    data: Collection, engine: str, temperature: float
-) -> tuple[pd.DataFrame, dict[int, pd.DataFrame]]:
-    """Steps of plain decoding and of each fixed k, ascending.
+@dataclass(frozen=True)
+class _Width:
+    """The runs that verify one number of nodes, and their steps."""
+
+    runs: pd.DataFrame
+    steps: pd.DataFrame
+
+    @property
+    def counts_doubt(self) -> str:
+        return counts_doubt(self.runs)
+
+    @property
+    def time_doubt(self) -> str:
+        return time_doubt(self.runs)
+
+    def counts(self) -> dict[str, float | None]:
+        union = self.steps["expert_union"].astype(float).mean()
+        found = {"mean_verified": self.steps["verified"].mean(), "experts_per_layer": union}
+        return withheld(self.counts_doubt, found)
+
+    def times(self) -> dict[str, float | None]:
+        ms = self.steps["total_ms"]
+        quartiles = {f"step_ms_q{q}": ms.quantile(q / 100) for q in (25, 75)}
+        return withheld(self.time_doubt, {"step_ms": ms.mean(), **quartiles})
+
+    def shares(self) -> dict[str, float | None]:
+        found = {f"{stage}_share": stage_share(self.steps, stage) for stage in STAGES}
+        return withheld(self.time_doubt, found)
+
+
+def _sweep(data: Collection, engine: str, temperature: float) -> tuple[_Width, dict[int, _Width]]:
+    """Plain decoding and each fixed k, ascending.
 
     Plain decoding comes from the sweep's own block, from the main block where that has none.
     """
     block = tree_size_block(data, engine, temperature)
     own = (block.runs["baseline"] == "plain").any()
-    plain = _steps(block if own else main_block(data, engine, temperature), [PLAIN])
+    home = block if own else main_block(data, engine, temperature)
     ks = block.runs["parameters"].map(fixed_k)
-    sweep = {
-        int(k): block.steps[block.steps["run"].isin(set(block.runs.loc[ks == k, "run"]))]
-        for k in sorted(ks.dropna().unique())
-    }
-    return plain, {k: steps for k, steps in sweep.items() if len(steps)}
+    sweep = {int(k): _width(block, block.runs[ks == k]) for k in sorted(ks.dropna().unique())}
+    return _width(home, arms(home, [PLAIN])), {k: one for k, one in sweep.items() if len(one.steps)}
 
 
-def _steps(block: Collection, kinds: list[str]) -> pd.DataFrame:
-    return block.steps[block.steps["run"].isin(set(arms(block, kinds)["run"]))]
+def _width(block: Collection, runs: pd.DataFrame) -> _Width:
+    return _Width(runs, block.steps[block.steps["run"].isin(set(runs["run"]))])
 
 
 def _layer(block: Collection) -> tuple[int, int]:
@@ -125,6 +147,7 @@ def draw_growth(frame: pd.DataFrame) -> Figure:
     experts.set(ylabel="experts per layer", ylim=(0, None))
     latency.set(ylabel="step latency (ms)", ylim=(0, None), xlabel="tree size k (verified nodes)")
     latency.set_xticks(sorted(frame["k"].unique()))
+    note_below(figure, frame)
     legend_above(figure, experts, 2)
     return figure
 
@@ -139,6 +162,7 @@ def draw_shares(frame: pd.DataFrame) -> Figure:
         axis.set_title(label, loc="left", pad=12)
         axis.set(ylabel="share of a step (%)", ylim=(0, 100))
     axes[-1, 0].set_xlabel("tree size k (verified nodes); step time in ms on top")
+    note_below(figure, frame)
     legend_above(figure, axes[0, 0], len(STAGES))
     return figure
 
@@ -147,10 +171,12 @@ def _stack(axis: Axes, rows: pd.DataFrame) -> None:
     places = range(len(rows))
     bottom = pd.Series(0.0, index=rows.index)
     for stage, look in STAGES.items():
-        height = 100 * rows[f"{stage}_share"]
+        height = 100 * rows[f"{stage}_share"].astype(float)
         axis.bar(places, height, bottom=bottom, width=0.72, label=stage, **look.bar)
         bottom += height
     for place, step_ms in zip(places, rows["step_ms"], strict=True):
+        if pd.isna(step_ms):
+            continue
         axis.text(place, 101.5, f"{step_ms:.3g}", ha="center", va="bottom", fontsize=6.5)
     axis.set_xticks(places, rows["width"])
     axis.grid(False, axis="x")

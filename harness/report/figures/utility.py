@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,10 +12,13 @@ from matplotlib.figure import Figure
 
 from harness.collection import Collection
 from harness.report.blocks import method_labels, recorded_runs, replay_blocks
+from harness.report.doubt import COUNTS, counts_doubt, invalid, merged
 from harness.report.figures.arms import arms
-from harness.report.figures.style import LOOKS, legend_above, panels, settings, styled
+from harness.report.figures.doubts import refuse_invalid
+from harness.report.figures.style import LOOKS, legend_above, note_below, panels, settings, styled
 from harness.report.spec import Missing
 from harness.report.tables.replay import regret
+from harness.report.tables.sources import Sources
 from harness.report.tables.summary import OVERALL
 
 COMMAND = "python run.py +experiment=replay"
@@ -49,6 +54,7 @@ def _largest(
             found[float(block.runs["temperature"].iloc[0])] = build(data, block)
         except Missing as gap:
             reasons.append(str(gap))
+    refuse_invalid(found.values(), COMMAND)
     if not found:
         raise Missing(reasons[-1])
     return pd.concat([found[temperature] for temperature in sorted(found)], ignore_index=True)
@@ -60,22 +66,28 @@ def _regrets(data: Collection, block: Collection) -> pd.DataFrame:
     if found["benchmark"].nunique() > 1:
         found = found[found["benchmark"] == OVERALL]
     columns = ["engine", "temperature", "method_label", "rank", "recorded_method", "steps"]
-    numbers = ["mean_k", "tokens_per_ms", "best", "regret", "hindsight_regret"]
+    numbers = ["mean_k", "tokens_per_ms", "best", "regret", "hindsight_regret", COUNTS]
     return found[[*columns, *numbers]].sort_values(["rank", "mean_k"])
 
 
 def _lengths(data: Collection, block: Collection) -> pd.DataFrame:
     runs, labels = arms(block, KINDS), method_labels(block.runs)
     verified = block.steps.merge(runs[["run", "kind", "method_hash"]], on="run")
-    largest = int(verified["verified"].max())
-    rows = []
+    sources = set(Sources.of(data).find(block).values())
+    recorded = counts_doubt(data.runs[data.runs["run"].isin(sources)])
+    doubts = {
+        str(key): merged([counts_doubt(own), recorded]) for key, own in runs.groupby("method_hash")
+    }
+    good = verified[~verified["method_hash"].map(doubts).map(invalid)]
+    ks = range(1, 1 + int(good["verified"].max())) if len(good) else range(0)
+    rows: list[dict[str, Any]] = []
     for (kind, key), steps in verified.groupby(["kind", "method_hash"], sort=True):
-        counts = steps["verified"].value_counts().reindex(range(1, largest + 1), fill_value=0)
-        names = {"method_label": labels[str(key)], "kind": kind}
-        rows += [
-            {**names, "k": k, "steps": count, "share": count / len(steps)}
-            for k, count in counts.items()
-        ]
+        names = {"method_label": labels[str(key)], "kind": kind, COUNTS: doubts[str(key)]}
+        counts = steps["verified"].value_counts().reindex(ks, fill_value=0).items()
+        shares = [{"k": k, "steps": n, "share": n / len(steps)} for k, n in counts]
+        if invalid(names[COUNTS]):
+            shares = [dict.fromkeys(("k", "steps", "share"), math.nan)]
+        rows += [names | share for share in shares]
     first = block.runs.iloc[0]
     found = pd.DataFrame(rows)
     found.insert(0, "engine", first["engine"])
@@ -92,14 +104,16 @@ def draw_regret(frame: pd.DataFrame) -> Figure:
     axis, height = axes[0, 0], BARS / len(found)
     for i, (label, look, rows) in enumerate(found):
         shift = height * (i - (len(found) - 1) / 2)
-        places = [names.index(name) + shift for name in rows["method_label"]]
-        bars = axis.barh(places, 100 * rows["regret"], height=height, label=label, **look.bar)
+        known = rows.dropna(subset="regret")
+        places = [names.index(name) + shift for name in known["method_label"]]
+        bars = axis.barh(places, 100 * known["regret"], height=height, label=label, **look.bar)
         axis.bar_label(bars, fmt="%.1f", fontsize=6.5, padding=2)
     axis.set_yticks(range(len(names)), names)
     axis.set_ylim(len(names) - EDGE, -EDGE)
     axis.set_xlabel("predicted regret (%)")
     axis.grid(False, axis="y")
     axis.margins(x=0.12)
+    note_below(figure, frame)
     legend_above(figure, axis, 4)
     return figure
 
@@ -110,7 +124,8 @@ def draw_lengths(frame: pd.DataFrame) -> Figure:
     found = list(settings(frame))
     figure, axes = panels(len(found), 1, 0.8 + 1.3 * len(found), sharex=True, sharey=True)
     for axis, (label, _, rows) in zip(axes[:, 0], found, strict=True):
-        for (kind, name), arm in rows.groupby(["kind", "method_label"], sort=True):
+        known = rows.dropna(subset="share")
+        for (kind, name), arm in known.groupby(["kind", "method_label"], sort=True):
             look = LOOKS[str(kind)]
             edges = np.append(arm["k"] - 0.5, arm["k"].max() + 0.5)
             axis.stairs(
@@ -126,5 +141,6 @@ def draw_lengths(frame: pd.DataFrame) -> Figure:
         axis.set_title(label, loc="left")
         axis.set(ylabel="steps (%)", ylim=(0, None), xlim=(0.5, frame["k"].max() + 0.5))
     axes[-1, 0].set_xlabel("verified nodes k; marks on the axis: means")
+    note_below(figure, frame)
     legend_above(figure, axes[0, 0], 2)
     return figure

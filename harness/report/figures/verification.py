@@ -10,14 +10,24 @@ from matplotlib.figure import Figure
 
 from harness.collection import Collection
 from harness.report.blocks import main_block, method_labels
+from harness.report.doubt import COUNTS, TIME, counts_doubt, invalid, time_doubt
 from harness.report.figures.arms import arms, each_setting, with_kinds
-from harness.report.figures.style import LOOKS, by_engine, legend_above, panels, settings, styled
+from harness.report.figures.style import (
+    LOOKS,
+    by_engine,
+    legend_above,
+    note_below,
+    panels,
+    settings,
+    styled,
+)
 from harness.report.spec import Missing
 
 COMMAND = "python run.py +experiment=fig5"
 BIN = 0.5
 FEWEST_PROMPTS = 3
 KEY = ["run", "prompt_id", "turn", "repeat"]
+METHOD = ["rank", "method_label", "kind"]
 ROWS = (
     ("verified", "verified nodes\nper step"),
     ("experts_per_layer", "experts\nper layer"),
@@ -35,7 +45,7 @@ def compared(block: Collection) -> pd.DataFrame:
 def drafting(block: Collection) -> pd.DataFrame:
     """The runs of every method that drafts."""
     runs = with_kinds(block.runs)
-    return runs[runs["kind"] != "plain"]
+    return runs[~runs["kind"].isin(["plain", "replica"])]
 
 
 def frame(data: Collection, choose: Choose = compared) -> pd.DataFrame:
@@ -43,7 +53,8 @@ def frame(data: Collection, choose: Choose = compared) -> pd.DataFrame:
 
     A request's Mat: its committed decode tokens / steps. verified (nodes, root included),
     experts_per_layer, verify_ms: means over the bin's requests of their mean step. requests,
-    prompts: how many are in the bin; with fewer than 3 prompts it is not `drawn`.
+    prompts: how many are in the bin; with fewer than 3 prompts it is not `drawn`. A method whose
+    counts are invalid has one row without numbers, one whose times are no verify_ms.
     """
 
     def one(data: Collection, engine: str, temperature: float) -> pd.DataFrame:
@@ -58,15 +69,14 @@ def _binned(block: Collection, runs: pd.DataFrame) -> pd.DataFrame:
     named = runs.assign(method_label=[labels[str(key)] for key in runs["method_hash"]])
     steps = block.steps.assign(expert_union=pd.to_numeric(block.steps["expert_union"]))
     steps = steps.merge(named[["run", "method_label", "kind", "rank"]], on="run")
-    method = ["rank", "method_label", "kind"]
-    requests = steps.groupby([*method, *KEY], as_index=False).agg(
+    requests = steps.groupby([*METHOD, *KEY], as_index=False).agg(
         mat=("committed", "mean"),
         verified=("verified", "mean"),
         experts_per_layer=("expert_union", "mean"),
         verify_ms=("verify_ms", "mean"),
     )
     requests["mat_low"] = np.floor(requests["mat"] / BIN) * BIN
-    found = requests.groupby([*method, "mat_low"], as_index=False).agg(
+    found = requests.groupby([*METHOD, "mat_low"], as_index=False).agg(
         requests=("mat", "size"),
         prompts=("prompt_id", "nunique"),
         mat=("mat", "mean"),
@@ -75,7 +85,20 @@ def _binned(block: Collection, runs: pd.DataFrame) -> pd.DataFrame:
     drawn = found["prompts"] >= FEWEST_PROMPTS
     if not drawn.any():
         raise Missing(f"no bin of Mat with {FEWEST_PROMPTS} prompts; run: {COMMAND} limit=null")
-    return found.assign(drawn=drawn)
+    parts = [_judged(rows, named) for _, rows in found.assign(drawn=drawn).groupby(METHOD)]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _judged(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """The bins of one method, without what the verdicts on its runs say is invalid."""
+    own = runs[runs["method_label"] == rows["method_label"].iloc[0]]
+    counts, times = counts_doubt(own), time_doubt(own)
+    if invalid(counts):
+        nothing = dict.fromkeys(rows.columns.difference(METHOD), float("nan"))
+        rows = rows.head(1).assign(**nothing).assign(drawn=False)
+    if invalid(times):
+        rows = rows.assign(verify_ms=float("nan"))
+    return rows.assign(**{COUNTS: counts, TIME: times})
 
 
 @styled
@@ -88,6 +111,7 @@ def draw(frame: pd.DataFrame) -> Figure:
     for i, (engine, rows) in enumerate(engines):
         _draw_engine(axes[len(ROWS) * i :][: len(ROWS)], engine, rows)
     figure.supxlabel("Mat of the request (committed tokens per step)", fontsize=8)
+    note_below(figure, frame)
     figure.align_ylabels(axes[:, 0])
     legend_above(figure, axes[0, 0], 3)
     return figure
@@ -98,7 +122,7 @@ def _draw_engine(axes: np.ndarray, engine: str, frame: pd.DataFrame) -> None:
     for column, (label, _, rows) in zip(axes.T, found, strict=False):
         column[0].set_title(f"{engine}, {label}" if engine else label)
         for axis, (quantity, _) in zip(column, ROWS, strict=True):
-            for (_, name, kind), arm in rows.groupby(["rank", "method_label", "kind"]):
+            for (_, name, kind), arm in rows.groupby(METHOD):
                 seen = arm[arm["drawn"]]
                 centres = seen["mat_low"] + BIN / 2
                 axis.plot(centres, seen[quantity], label=name, **LOOKS[str(kind)].curve)

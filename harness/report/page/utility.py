@@ -15,6 +15,7 @@ from evict.selection import CostAware
 from harness.collection import Collection
 from harness.lines import KEY
 from harness.report.blocks import recorded_runs
+from harness.report.doubt import counts_doubt, invalid, merged
 from harness.report.spec import Missing
 from harness.report.words import benchmark
 from harness.trees import TreeRecord
@@ -59,12 +60,16 @@ def best_length(tree: TreeRecord, cost: CostTable) -> int:
 def step_groups(label: str, data: Collection) -> list[dict[str, Any]]:
     """One group per engine, benchmark and temperature of a model's recorded runs.
 
-    Where several runs recorded the same cell, the one whose own k was EVICT's most often.
-    Raises Missing when no step was recorded, or none can be judged by a measured C(k).
+    Where several runs recorded the same cell, the one whose own k was EVICT's most often. Raises
+    Missing when no valid run recorded a step, or none can be judged by a measured C(k).
     """
     found = recorded_runs(data)
     if found.runs.empty or found.trees.empty:
         raise Missing("no recorded steps; run: python run.py +experiment=trees")
+    bad = found.runs["run"].map(lambda run: counts_doubt(found.runs[found.runs["run"] == run]))
+    found = found.select(set(found.runs.loc[~bad.map(invalid), "run"]))
+    if found.runs.empty:
+        raise Missing(f"steps are {merged(bad)}; measure again: python run.py +experiment=trees")
     groups = []
     for _, runs in found.runs.groupby(["engine", "benchmark", "temperature"], sort=True):
         recordings = [

@@ -9,14 +9,17 @@ from typing import Any
 
 import pandas as pd
 
+from harness.report.doubt import INVALID
+
 NUMBER = re.compile(r"^[-+–]?\d")
+DOUBT = "doubt"
 EMPTY = ("", "-", "–")
 LONG = 40
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Text and a CSS class: number, long or none."""
+    """Text and a CSS class: number, long, doubt (an invalid number's place) or none."""
 
     text: str
     kind: str = ""
@@ -88,10 +91,12 @@ def _shared_columns(rows: Sequence[Sequence[str]]) -> int:
 
 
 def _kind(column: Sequence[str]) -> str:
-    filled = [text for text in column if text not in EMPTY]
+    filled = [text for text in column if text not in EMPTY and not text.startswith(INVALID)]
     numbers = sum(bool(NUMBER.match(text)) and len(text) <= LONG for text in filled)
     return "number" if filled and numbers * 2 > len(filled) else ""
 
 
 def _cell(text: str, kind: str) -> Cell:
+    if text.startswith(f"{INVALID}: "):
+        return Cell(text, DOUBT)
     return Cell(text, "long") if len(text) > LONG else Cell(text, kind)

@@ -64,9 +64,30 @@ DEFINITIONS = (
         "counts prefill and its token.",
     ),
     (
+        "valid, invalid, unknown",
+        "The verdict on a run or a comparison, read off its files. An invalid number is never "
+        "shown, averaged or divided by: the code of the reason stands in its place. “?” marks an "
+        "unknown one, of which nothing shows that it is right. A disturbed run may have invalid "
+        "times and valid counts (Mat, k, experts).",
+    ),
+    (
+        "itself, A/A",
+        "Plain decoding measured twice: two equal arms. What their comparison shows is what the "
+        "machine, and no method, does to a number.",
+    ),
+    (
+        "drift",
+        "The change of the time per token while a block was measured, each generation held against "
+        "its own repeats.",
+    ),
+    (
+        "J/token",
+        "Joules of the device during generations / committed tokens, prefill’s included.",
+    ),
+    (
         "speedup",
         "Ratio of decode speeds against a baseline on the same prompt, turn, repeat and machine: "
-        "geometric mean over prompts, 95 % BCa bootstrap interval over prompts. 1 is the "
-        "baseline, more is faster.",
+        "geometric mean over prompts, with the 95 % interval over prompts: at each end the wider "
+        "of BCa bootstrap and Student’s t. 1 is the baseline, more is faster.",
     ),
 )

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from harness.report.blocks import BLOCK
 from harness.report.spec import TableSpec
+from harness.report.tables.drift import drift
+from harness.report.tables.floor import floor
 from harness.report.tables.mat import mat
+from harness.report.tables.outputs import outputs
 from harness.report.tables.replay import regret, replay_check
+from harness.report.tables.resources import resources
 from harness.report.tables.runs import runs, spread, tuning
 from harness.report.tables.speed import table1, table1_paper, table1_speedup
 from harness.report.tables.steps import acceptance, reductions, shares
@@ -15,8 +19,9 @@ from harness.report.tables.trees import calibration, union
 __all__ = ["BLOCK", "ROLES", "TABLES", "summary"]
 
 PAIRED = (
-    "geometric mean over prompts of paired time-per-token ratios, with the 95 % BCa bootstrap "
-    "interval over prompts (repeats and turns of a prompt are one cluster)"
+    "geometric mean over prompts of paired time-per-token ratios, with the 95 % interval over "
+    "prompts, the wider of BCa bootstrap and Student's t at each end (repeats and turns of a "
+    "prompt are one cluster)"
 )
 SPECS = (
     TableSpec(
@@ -33,6 +38,13 @@ SPECS = (
         f"Speedup over plain decoding, over the full tree and over a tuned fixed k: {PAIRED}. An "
         "interval that holds 1 shows no difference.",
         table1_speedup,
+    ),
+    TableSpec(
+        "floor",
+        "Plain decoding against itself",
+        f"Plain decoding measured once more, over plain decoding: {PAIRED}. Two equal arms: an "
+        "interval that leaves out 1 says how far the machine, not a method, can move a speedup.",
+        floor,
     ),
     TableSpec(
         "table1_paper",
@@ -70,6 +82,15 @@ SPECS = (
         "Share of steps that accept exactly, at least (marginal), and one more once there "
         "(conditional) so many draft nodes, over all benchmarks.",
         acceptance,
+    ),
+    TableSpec(
+        "outputs",
+        "Greedy outputs against plain decoding",
+        "Pairs of equal input at temperature 0. Near tie: the target's two best tokens are so "
+        "close that rounding decides; stop rule: one is the other cut short; fault: a difference "
+        "that nothing excuses. First divergence: the earliest token at which a pair parts. "
+        "Itself: how many outputs of plain decoding differ from its own, measured again.",
+        outputs,
     ),
     TableSpec(
         "calibration",
@@ -113,6 +134,22 @@ SPECS = (
         "Decoding speed per repeat over all benchmarks: mean and 95 % Student-t half-width over "
         "repeats; percentiles of the step time.",
         spread,
+    ),
+    TableSpec(
+        "drift",
+        "Drift of the machine",
+        "Change of the time per token from the first to the last generation of a process, each "
+        "held against its own repeats, with its 95 % jackknife interval; above 0 the machine "
+        "became slower.",
+        drift,
+    ),
+    TableSpec(
+        "resources",
+        "What each method took",
+        "During generations only, over all benchmarks and repeats: processor time of the harness "
+        "and its descendants, memory peaks, energy, joules per committed token; median GPU clock "
+        "at work; cores that other processes kept busy, in the run with the most.",
+        resources,
     ),
     TableSpec(
         "summary",

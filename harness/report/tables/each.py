@@ -8,6 +8,7 @@ import pandas as pd
 
 from harness.collection import Collection
 from harness.report.blocks import engines, main_block, temperatures
+from harness.report.doubt import merged
 from harness.report.spec import Missing
 
 KEY = ["engine", "temperature"]
@@ -48,21 +49,22 @@ def benchmark_order(names: Iterable[str]) -> list[str]:
     return known + others + [name for name in last if name in found]
 
 
-def with_average(rows: pd.DataFrame, values: list[str]) -> pd.DataFrame:
+def with_average(rows: pd.DataFrame, value: str, doubt: str) -> pd.DataFrame:
     """Single benchmarks and, as in the paper, their unweighted mean as benchmark `average`.
 
-    A method that lacks a value on some benchmark of its block has no average.
+    A method that lacks a value on some benchmark of its block has no average, and one with an
+    invalid value an invalid one. doubt: the column that qualifies `value`.
     """
     single = rows[rows["benchmark"] != "all"]
-    single = single.assign(**{name: pd.to_numeric(single[name]) for name in values})
-    keep, averages = [*KEY, *METHOD, "benchmark", *values], []
+    single = single.assign(**{value: pd.to_numeric(single[value])})
+    keep, averages = [*KEY, *METHOD, "benchmark", value, doubt], []
     for _, block in single.groupby(KEY, sort=False):
         benchmarks = block["benchmark"].nunique()
         for _, own in block.groupby("method_label", sort=False):
-            row = own.iloc[0].to_dict() | {"benchmark": AVERAGE}
-            for name in values:
-                row[name] = own[name].mean() if own[name].count() == benchmarks else None
-            averages.append(row)
+            found = merged(own[doubt])
+            whole = own[value].count() == benchmarks  # an invalid one is missing
+            average = {"benchmark": AVERAGE, value: own[value].mean() if whole else None}
+            averages.append(own.iloc[0].to_dict() | average | {doubt: found})
     return pd.concat([single[keep], pd.DataFrame(averages)[keep]], ignore_index=True)
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import pandas as pd
 
 from harness.collection import Collection
+from harness.report.blocks import drafting
+from harness.report.doubt import COUNTS
 from harness.report.published import paper_mat
 from harness.report.tables.each import each_block, same_average, with_average
-from harness.report.tables.speed import quotient
+from harness.report.tables.speed import over
 from harness.report.tables.summary import summary
 
 
 def mat(data: Collection) -> pd.DataFrame:
     """mat of every drafting method per engine, temperature and benchmark, `average` the mean.
 
-    Committed decode tokens / steps. retention: share of the full tree's mat. paper_mat,
-    paper_retention: the paper's, where it has the method and the temperature.
+    Committed decode tokens / steps. retention: share of the full tree's mat, in doubt where either
+    is. paper_mat, paper_retention: the paper's, where it has the method and the temperature.
     """
     ours = each_block(data, _mats)
     theirs = paper_mat(str(data.runs["model"].iloc[0]))
@@ -27,5 +29,5 @@ def mat(data: Collection) -> pd.DataFrame:
 
 def _mats(block: Collection) -> pd.DataFrame:
     found = summary(block, speedups=False)
-    rows = with_average(found[found["baseline"] != "plain"], ["mat"])
-    return rows.assign(retention=quotient(rows, "mat", "full"))
+    rows = with_average(found[drafting(found)], "mat", COUNTS)
+    return rows.join(over(rows, "mat", COUNTS, "full", "retention"))

@@ -12,6 +12,7 @@ from evict.cost import CostTable
 from evict.oracle import best_rate
 from harness.collection import Collection
 from harness.report.blocks import method_labels, recorded_runs, replay_blocks
+from harness.report.doubt import COUNTS, counts_doubt, merged, withheld
 from harness.report.spec import Missing
 from harness.report.tables.each import KEY, METHOD
 from harness.report.tables.measures import own_steps, ratio
@@ -70,7 +71,9 @@ def _scope_rows(
             names |= {"method_label": labels[str(method)]}
             names |= {"benchmark": scope[0] if len(scope) == 1 else OVERALL}
             names |= {"recorded_method": _label(data, recorded[0])}
-            rows.append(names | _rates(steps, cost, bound))
+            sources_runs = data.runs[data.runs["run"].isin(recorded)]
+            doubt = merged([counts_doubt(own), counts_doubt(sources_runs)])
+            rows.append(names | withheld(doubt, _rates(steps, cost, bound)) | {COUNTS: doubt})
     return rows
 
 
@@ -129,7 +132,9 @@ def replay_check(data: Collection) -> pd.DataFrame:
             if found.empty or found.iloc[0]["method_hash"] != run["method_hash"]:
                 continue
             names = {name: run[name] for name in ("temperature", *METHOD, "benchmark")}
-            rows.append(names | {"recorded": source} | _differences(live, block, found, run))
+            doubt = merged([counts_doubt(pd.DataFrame([run])), counts_doubt(found)])
+            differences = withheld(doubt, _differences(live, block, found, run))
+            rows.append(names | {"recorded": source} | differences | {COUNTS: doubt})
     if not rows:
         raise Missing(f"no replay of the method that was live in a recorded run; run: {COMMAND}")
     return pd.DataFrame(rows)

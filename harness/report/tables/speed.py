@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from harness.collection import Collection
-from harness.report.blocks import method_labels
+from harness.report.blocks import drafting, method_labels, replicas
+from harness.report.doubt import ENDING, TIME, invalid, merged
 from harness.report.published import paper_speedups
 from harness.report.spec import Missing
+from harness.report.tables.compared import compared
 from harness.report.tables.each import KEY, METHOD, each_block, same_average, with_average
 from harness.report.tables.summary import OVERALL, in_order, scopes, summary
-from harness.report.tables.versus import generations, versus
+from harness.report.tables.versus import generations
 
 COMMAND = "python run.py +experiment=table1"
 TUNED_WIDTH = "selection.k"
@@ -23,31 +26,37 @@ def table1(data: Collection) -> pd.DataFrame:
     """tokens_per_s per engine, temperature, method and benchmark, `average` the mean of them.
 
     Committed decode tokens / decode seconds, pooled over prompts and repeats. over_plain: the
-    quotient by plain decoding's value in the same column.
+    quotient by plain decoding's value in the same column, in doubt where either is.
     """
     return each_block(data, _speeds)
 
 
 def _speeds(block: Collection) -> pd.DataFrame:
     found = summary(block, speedups=False).rename(columns={"decode_tokens_per_s": "tokens_per_s"})
-    rows = with_average(found, ["tokens_per_s"])
-    return rows.assign(over_plain=quotient(rows, "tokens_per_s", "plain"))
+    rows = with_average(found, "tokens_per_s", TIME)
+    return rows.join(over(rows, "tokens_per_s", TIME, "plain", "over_plain"))
 
 
-def quotient(rows: pd.DataFrame, value: str, role: str) -> pd.Series:
-    """value / the value of the baseline with this role in the same benchmark; NaN without one."""
+def over(rows: pd.DataFrame, value: str, doubt: str, role: str, name: str) -> pd.DataFrame:
+    """Columns `name` and its doubt: value / that of the baseline with this role, same benchmark.
+
+    NaN without a baseline; invalid, and NaN, where one of the two is.
+    """
     keys = [*KEY, "benchmark"]
-    base = rows[rows["baseline"] == role].drop_duplicates(keys)[[*keys, value]]
-    joined = rows[keys].merge(base, on=keys, how="left")
-    found: pd.Series = pd.to_numeric(rows[value]) / pd.to_numeric(joined[value]).to_numpy()
-    return found
+    base = rows[rows["baseline"] == role].drop_duplicates(keys)[[*keys, value, doubt]]
+    joined = rows[keys].merge(base, on=keys, how="left").set_index(rows.index)
+    doubts = [merged(pair) for pair in zip(rows[doubt], joined[doubt], strict=True)]
+    found = pd.to_numeric(rows[value]) / pd.to_numeric(joined[value])
+    kept = found.where(np.array([not invalid(one) for one in doubts]))
+    return pd.DataFrame({name: kept, f"{name}{ENDING}": doubts}, index=rows.index)
 
 
 def table1_speedup(data: Collection) -> pd.DataFrame:
     """Paired speedups over plain decoding, the full tree and a tuned fixed k.
 
-    A row per engine, temperature, drafting method, benchmark (`all` last) and baseline:
-    ratio, low, high, time_ratio, prompts (clusters), excluded. See harness.stats.Speedup.
+    A row per engine, temperature, drafting method, benchmark (`all` last) and baseline: ratio, low,
+    high, time_ratio, prompts (clusters), excluded (see harness.stats.Speedup), doubt. A replica of
+    plain decoding has rows against it.
     """
     return each_block(data, _speedups)
 
@@ -59,13 +68,24 @@ def _speedups(block: Collection) -> pd.DataFrame:
         inside = runs[runs["benchmark"].isin(scope)]
         for role, candidates in speed_baselines(inside).items():
             for method, own in inside.groupby("method_hash", sort=False):
-                itself = method in set(candidates["method_hash"])
-                if candidates.empty or itself or own.iloc[0]["baseline"] == "plain":
+                if candidates.empty or not _comparable(own, candidates, role):
                     continue
                 row = _named(own, scope, labels[str(method)], role)
                 row["against"] = labels[str(candidates["method_hash"].iloc[0])]
-                rows.append(row | versus(found, own, candidates).row("ratio"))
-    return pd.DataFrame(rows).rename(columns=lambda name: str(name).removeprefix("ratio_"))
+                rows.append(row | compared(found, own, candidates, "ratio"))
+    return pd.DataFrame(rows).rename(columns=_shorter)
+
+
+def _shorter(name: object) -> str:
+    """Without the prefix of the comparison, but for the doubt about it."""
+    return str(name) if name == f"ratio{ENDING}" else str(name).removeprefix("ratio_")
+
+
+def _comparable(own: pd.DataFrame, candidates: pd.DataFrame, role: str) -> bool:
+    """Drafting methods with every baseline but themselves, a replica with what it repeats."""
+    itself = bool(set(own["method_hash"]) & set(candidates["method_hash"]))
+    repeats = role == "plain" and bool(replicas(own).all())
+    return not itself and (repeats or bool(drafting(own).all()))
 
 
 def speed_baselines(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -96,10 +116,11 @@ def table1_paper(data: Collection) -> pd.DataFrame:
     """
     speeds = table1(data)
     parts = [
-        speeds.assign(against=name, ratio=quotient(speeds, "tokens_per_s", role))
+        speeds.assign(against=name).join(over(speeds, "tokens_per_s", TIME, role, "ratio"))
         for role, name in PAPER_NAMES.items()
     ]
-    ours = pd.concat(parts, ignore_index=True).drop(columns=["tokens_per_s", "over_plain"])
+    dropped = ["tokens_per_s", TIME, "over_plain", f"over_plain{ENDING}"]
+    ours = pd.concat(parts, ignore_index=True).drop(columns=dropped)
     joined = ours.merge(
         paper_speedups(str(data.runs["model"].iloc[0])),
         on=["temperature", "method", "benchmark", "against"],

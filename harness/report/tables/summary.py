@@ -7,10 +7,11 @@ from typing import Any
 import pandas as pd
 
 from harness.collection import Collection
-from harness.report.blocks import REPLAY, blocks, method_labels
+from harness.report.blocks import PREDICTED, blocks, method_labels, replicas
+from harness.report.tables.compared import compared
 from harness.report.tables.each import benchmark_order
 from harness.report.tables.measures import speed, step_means
-from harness.report.tables.versus import generations, versus
+from harness.report.tables.versus import generations
 
 ROLES = ("plain", "full")
 OVERALL = "all"
@@ -24,7 +25,8 @@ def summary(data: Collection, speedups: bool = True) -> pd.DataFrame:
     decode_tokens_per_s: committed decode tokens / decode seconds. e2e_tokens_per_s: all tokens /
     (prefill + decode) seconds. mat: committed tokens per step, prefill's token not counted.
     mean_k: nodes verified per step, root included. vs_plain, vs_full: see harness.stats.Speedup;
-    left out without `speedups`. Recorded runs have no speed; a replay's is predicted.
+    left out without `speedups`. Recorded runs have no speed; a replay's and a simulation's are
+    predicted. time_doubt, counts_doubt and vs_<role>_doubt: see harness.report.doubt.
     """
     rows: list[dict[str, Any]] = []
     for block in blocks(data):
@@ -45,7 +47,7 @@ def _block_rows(block: Collection, speedups: bool) -> list[dict[str, Any]]:
             row |= speed(block, own) | step_means(block, own)
             if speedups:
                 for role, candidates in baselines.items():
-                    row |= versus(found, own, candidates).row(f"vs_{role}")
+                    row |= compared(found, own, candidates, f"vs_{role}")
             rows.append(row)
     return rows
 
@@ -74,6 +76,7 @@ def _identity(runs: pd.DataFrame, scope: list[str], label: str) -> dict[str, Any
         "benchmark": scope[0] if len(scope) == 1 else OVERALL,
         "settings_hash": first["settings_hash"],
         "lossless": bool(runs["lossless"].all()),
+        "replica": int(replicas(runs).all()),
         "recorded": bool(runs["recorded"].any()),
-        "predicted": first["engine"] == REPLAY,
+        "predicted": first["engine"] in PREDICTED,
     }

@@ -12,6 +12,7 @@ from harness.collection import Collection
 from harness.expert_union import uniform_union
 from harness.reliability import brier_score, expected_calibration_error
 from harness.report.blocks import blocks, method_labels, recorded_runs
+from harness.report.doubt import COUNTS, counts_doubt, withheld
 from harness.report.spec import Missing
 from harness.report.tables.each import KEY, METHOD
 from harness.report.tables.summary import OVERALL, in_order, scopes
@@ -30,24 +31,24 @@ def calibration(data: Collection) -> pd.DataFrame:
     """
     rows = []
     for trees, names in _recorded(data):
-        scores, _, accepted = node_verdicts(trees)
-        likely = scores >= LIKELY
-        rows.append(
-            names
-            | {
-                "trees": len(trees),
-                "nodes": len(scores),
-                "mean_score": float(scores.mean()),
-                "acceptance_rate": float(accepted.mean()),
-                "ece": expected_calibration_error(scores.tolist(), accepted.tolist()),
-                "brier": brier_score(scores.tolist(), accepted.tolist()),
-                "nodes_likely": int(likely.sum()),
-                "ece_likely": expected_calibration_error(
-                    scores[likely].tolist(), accepted[likely].tolist()
-                ),
-            }
-        )
+        rows.append(names | {"trees": len(trees)} | withheld(names[COUNTS], _calibration(trees)))
     return pd.DataFrame(rows)
+
+
+def _calibration(trees: list[TreeRecord]) -> dict[str, Any]:
+    scores, _, accepted = node_verdicts(trees)
+    likely = scores >= LIKELY
+    return {
+        "nodes": len(scores),
+        "mean_score": float(scores.mean()),
+        "acceptance_rate": float(accepted.mean()),
+        "ece": expected_calibration_error(scores.tolist(), accepted.tolist()),
+        "brier": brier_score(scores.tolist(), accepted.tolist()),
+        "nodes_likely": int(likely.sum()),
+        "ece_likely": expected_calibration_error(
+            scores[likely].tolist(), accepted[likely].tolist()
+        ),
+    }
 
 
 def union(data: Collection) -> pd.DataFrame:
@@ -63,11 +64,8 @@ def union(data: Collection) -> pd.DataFrame:
         for k in range(1, max(map(len, unions)) + 1):
             known = [float(one[k - 1]) for one in unions if len(one) >= k]
             uniform = uniform_union(int(facts["experts"]), int(facts["experts_per_token"]), k)
-            rows.append(
-                names
-                | {"k": k, "steps": len(known), "experts_per_layer": float(np.mean(known))}
-                | {"uniform": uniform}
-            )
+            measured = {"steps": len(known), "experts_per_layer": float(np.mean(known))}
+            rows.append(names | {"k": k} | withheld(names[COUNTS], measured) | {"uniform": uniform})
     return pd.DataFrame(rows)
 
 
@@ -96,6 +94,7 @@ def _recorded(
                 names = {name: own.iloc[0][name] for name in (*KEY, *METHOD)}
                 names |= {"method_label": labels[str(method)]}
                 names |= {"benchmark": scope[0] if len(scope) == 1 else OVERALL}
+                names |= {COUNTS: counts_doubt(own)}
                 yield (
                     trees,
                     names | ({"engine_facts": own.iloc[0]["engine_facts"]} if pooled else {}),
