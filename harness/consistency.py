@@ -15,8 +15,10 @@ def check_trace(trace: RequestTrace, facts: EngineFacts | None = None) -> None:
     """Raise InconsistentTrace unless the counters of a generation can all be true.
 
     Committed tokens add up to the ids after prefill's (a replayed trace has no ids); accepted <
-    verified <= drafted + 1; the expert union lies between top-k and what k tokens can reach.
+    verified <= drafted + 1; the expert union lies between top-k and what k tokens can reach; no
+    time is negative (a clock went back).
     """
+    _check_times(trace)
     replayed = trace.finish_reason == "replayed"
     if not replayed:
         _check_totals(trace)
@@ -32,6 +34,15 @@ def check_trace(trace: RequestTrace, facts: EngineFacts | None = None) -> None:
             )
             if reason:
                 raise InconsistentTrace(f"step {step.step}: {reason}")
+
+
+def _check_times(trace: RequestTrace) -> None:
+    times = {"prefill": trace.prefill_ms, "decode": trace.decode_ms}
+    times |= {f"step {step.step}": step.total_ms for step in trace.steps}
+    for name, value in times.items():
+        if value < 0.0:
+            why = "prefill exceeds total" if name == "decode" else "the clock went back"
+            raise InconsistentTrace(f"{name} took {value:.3f} ms: {why}")
 
 
 def _check_totals(trace: RequestTrace) -> None:

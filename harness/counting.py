@@ -161,15 +161,18 @@ def _check_marginal(m: Sequence[float]) -> None:
             raise InputError("marginal rates fall with depth", seen=list(m), allowed=f"0..{before}")
 
 
-def pooled_length(lengths: Sequence[float | None], steps: Sequence[int]) -> float | None:
+def pooled_length(lengths: Sequence[float | None], steps: Sequence[int]) -> Reading:
     """Tokens per step over ranks, weighted by their steps; ranks that report none are skipped.
 
-    None when no rank with a step reports a length.
+    None, with the reason, when no rank with a step reports a length.
     """
     if len(lengths) != len(steps):
         raise InputError("one step count per length", seen=(len(lengths), len(steps)))
     known = [(length, n) for length, n in zip(lengths, steps, strict=True) if length is not None]
-    return _ratio(sum(length * n for length, n in known), sum(n for _, n in known))
+    value = _ratio(sum(length * n for length, n in known), sum(n for _, n in known))
+    ranks = sum(n > 0 for _, n in known)
+    said = "no rank with a step reports a length" if value is None else f"of {ranks} rank(s)"
+    return Reading(value, said)
 
 
 def engine_tau(reports: Sequence[Counters | None], speculative: bool) -> Reading:

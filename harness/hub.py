@@ -39,6 +39,6 @@ def _load(name: str, hub: HubConfig) -> Any:
             f"benchmark {name}: {hub.dataset} at revision {hub.revision} is not available "
             f"({type(error).__name__})",
             seen=f"cache {library.HF_DATASETS_CACHE}, offline={bool(library.HF_HUB_OFFLINE)}",
-            hint=f"run once with a network, or benchmark={name} benchmark.path=my_prompts.jsonl, "
-            "or model=lab (bundled prompts)",
+            hint=f"python -m harness.prepare {name} where there is a network and the same cache; "
+            f"or benchmark={name} with benchmark.path=my.jsonl or benchmark.source=lab (bundled)",
         ) from error

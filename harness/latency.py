@@ -1,6 +1,7 @@
-"""Times from stamps: per output token, between steps, and of decode - never by guessing.
+"""Times from the arrivals of one stream, and rates from tokens that have a time.
 
-All stamps are milliseconds of one monotonic clock.
+A chunk may hold several tokens and the first one any number: what lies between chunks is a gap
+between steps, not a time per token. Milliseconds of one monotonic clock.
 """
 
 from __future__ import annotations
@@ -8,81 +9,83 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import fmean
+from math import ceil
 
 from evict.errors import InputError
-from harness.counting import Reading
+
+WINDOW_MS = 1000.0
 
 
 @dataclass(frozen=True)
-class ChunkTimes:
-    """What a stream of chunks says about time, each reading under its own name.
+class StreamTimes:
+    """What the chunks of one request say about time, each reading under its own name.
 
-    first_token_ms: arrival of the first chunk that holds tokens. time_per_output_token_ms: from
-    there to the last chunk, over the tokens after the first chunk; None when there are none.
+    first_token_ms: from the sending to the first chunk that holds tokens. decode_ms: from there to
+    the last such chunk; with the tokens after the first chunk it gives the time per token.
     step_gap_ms: between consecutive chunks with tokens, one entry per gap however many tokens a
     chunk holds.
     """
 
     first_token_ms: float
-    time_per_output_token_ms: float | None
+    decode_ms: float
     step_gap_ms: list[float]
 
 
-def chunk_times(arrivals_ms: Sequence[float], tokens: Sequence[int]) -> ChunkTimes:
-    """Read a stream: arrivals_ms[i] since the request was sent, tokens[i] new tokens in chunk i.
+def stream_times(
+    sent_ms: float, arrivals_ms: Sequence[float], tokens: Sequence[int]
+) -> StreamTimes:
+    """Read a stream: arrivals_ms[i] of chunk i with tokens[i] new tokens.
 
     Chunks without tokens (keep-alives, final statistics) are no steps. InputError for lists of
     different lengths, negative counts, arrivals that go back, or a stream without a token.
     """
-    _check_stream(arrivals_ms, tokens)
-    kept = [(at, n) for at, n in zip(arrivals_ms, tokens, strict=True) if n > 0]
-    times = [at for at, _ in kept]
-    later = sum(n for _, n in kept[1:])
-    return ChunkTimes(
-        first_token_ms=times[0],
-        time_per_output_token_ms=(times[-1] - times[0]) / later if later else None,
+    _check_stream(sent_ms, arrivals_ms, tokens)
+    times = [at for at, n in zip(arrivals_ms, tokens, strict=True) if n > 0]
+    return StreamTimes(
+        first_token_ms=times[0] - sent_ms,
+        decode_ms=times[-1] - times[0],
         step_gap_ms=[after - before for before, after in pairwise(times)],
     )
 
 
-def _check_stream(arrivals_ms: Sequence[float], tokens: Sequence[int]) -> None:
+def _check_stream(sent_ms: float, arrivals_ms: Sequence[float], tokens: Sequence[int]) -> None:
     if len(arrivals_ms) != len(tokens):
         raise InputError("one arrival per chunk", seen=(len(arrivals_ms), len(tokens)))
     if any(n < 0 for n in tokens):
         raise InputError("negative token count in a chunk", seen=min(tokens), allowed=">= 0")
     if not any(tokens):
         raise InputError("a stream without tokens has no times", seen=list(tokens))
-    for before, after in pairwise(arrivals_ms):
+    for before, after in pairwise([sent_ms, *arrivals_ms]):
         if after < before:
             raise InputError("arrivals go back in time", seen=(before, after))
 
 
 @dataclass(frozen=True)
-class Stamps:
-    """When one request was sent, gave its first token and gave its last (ms, one clock)."""
+class Rate:
+    """Tokens per second: over the whole span, and in its busiest window; peak >= mean."""
 
-    sent_ms: float
-    first_token_ms: float
-    last_token_ms: float
-
-
-def decode_ms(request: Stamps) -> float:
-    """First to last token of the same request; InputError for stamps out of order."""
-    stamps = (request.sent_ms, request.first_token_ms, request.last_token_ms)
-    if not stamps[0] <= stamps[1] <= stamps[2]:
-        raise InputError("time stamps out of order", seen=stamps, allowed="sent <= first <= last")
-    return request.last_token_ms - request.first_token_ms
+    mean: float
+    peak: float
 
 
-def decode_from_aggregates(total_ms: Sequence[float], prefill_ms: Sequence[float]) -> Reading:
-    """Mean decode time when generation and prefill were timed on different requests.
+def token_rate(
+    at_ms: Sequence[float], tokens: Sequence[int], span_ms: float, window_ms: float = WINDOW_MS
+) -> Rate | None:
+    """Rates of tokens[i] committed at at_ms[i], both counted in tokens whatever a chunk holds.
 
-    Prefer `decode_ms`. No number where the means contradict each other, or one is missing.
+    The span 0..span_ms is cut into equal windows, as many as fit at `window_ms` or wider, so that
+    they cover it without a rest; a time on a border ends the earlier window. None for a span of no
+    length. InputError for lists of different lengths, a negative count, or a time outside the span.
     """
-    if not total_ms or not prefill_ms:
-        return Reading(None, "invalid: no times")
-    decode = fmean(total_ms) - fmean(prefill_ms)
-    if decode <= 0:
-        return Reading(None, "invalid: prefill exceeds total")
-    return Reading(decode, "difference of means")
+    if len(at_ms) != len(tokens) or min(tokens, default=0) < 0:
+        raise InputError("one count per time", seen=(len(at_ms), len(tokens)), allowed=">= 0 each")
+    if at_ms and not 0.0 <= min(at_ms) <= max(at_ms) <= span_ms:
+        raise InputError("tokens outside the span", seen=(min(at_ms), max(at_ms)), allowed=span_ms)
+    if span_ms <= 0.0:
+        return None
+    windows = max(1, int(span_ms // window_ms))
+    held = [0] * windows
+    for at, count in zip(at_ms, tokens, strict=True):
+        held[min(windows, max(1, ceil(at * windows / span_ms))) - 1] += count
+    seconds = span_ms / 1e3
+    return Rate(mean=sum(tokens) / seconds, peak=max(held) * windows / seconds)

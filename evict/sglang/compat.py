@@ -170,12 +170,17 @@ def host_lengths(width: int, batch: int) -> Tensor:
     return torch.full((batch,), width)
 
 
-def routing(model_runner: Any) -> tuple[list[int], int, int]:
-    """Layer ids of the target's MoE routers, routed experts of a layer, experts per token."""
+def routing(model_runner: Any) -> tuple[list[int], int, int, int]:
+    """Layer ids of the MoE routers, routed experts of a layer, experts per token, all layers."""
     routers = [one for one in model_runner.model.modules() if isinstance(one, TopK)]
     config = model_runner.model_config.hf_text_config.to_dict()
     layers = sorted(one.layer_id for one in routers)
-    return layers, expert_count(config), config["num_experts_per_tok"]
+    return (
+        layers,
+        expert_count(config),
+        config["num_experts_per_tok"],
+        config["num_hidden_layers"],
+    )
 
 
 def install_expert_probe(probe: Any) -> None:

@@ -92,6 +92,17 @@ class ExpertProbe:
         used_LE = ids_LI.new_zeros(len(self.layers), self.experts + 1).scatter_(1, ids_LI, 1)
         return used_LE[:, : self.experts].sum(1, dtype=torch.int32)
 
+    def loads(self, k: int, batch: int) -> Tensor:
+        """Routed choices of the first batch * k rows, int32 [L]; tensor operations only.
+
+        Rows x topk where every row was written by a router.
+        """
+        return (self._routed(k * batch) < self.experts).sum(1, dtype=torch.int32)
+
+    def choices(self, k: int, batch: int) -> int:
+        """What the loads of every layer must sum to."""
+        return k * batch * self._ids_LRT.shape[2]
+
     def check_union(self, union_L: Sequence[int]) -> None:
         """InputError for a union, read later, in which a layer used no expert at all."""
         if len(union_L) != len(self.layers):
@@ -111,6 +122,17 @@ class ExpertProbe:
         most = self._ids_LRT.shape[1]
         if not 1 <= rows <= most:
             raise InputError("rows that the expert probe has not", seen=rows, allowed=f"1..{most}")
+
+
+def check_layers(layers: Sequence[int], target_layers: int) -> None:
+    """InputError for routers outside the target's layers: a draft's, counted as the target's."""
+    foreign = [layer for layer in layers if not 0 <= layer < target_layers]
+    if foreign:
+        raise InputError(
+            f"routers of layers that the target does not have: {foreign}",
+            seen=f"{len(layers)} MoE layers",
+            allowed=f"layers 0..{target_layers - 1} of the target, which has {target_layers}",
+        )
 
 
 def _refuse(missing: Iterable[int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch.nn.functional import pad
 
 from evict.sglang.candidates import OrderedCandidates, tree_parents
 from evict.sglang.expert_probe import ExpertProbe
+from evict.sglang.rank_counts import LayerCounts, account
 from evict.sglang.stage_timer import StageTimer
 from evict.sglang.step_ring import StepFacts, StepRing, StepTensors, TreeTensors
 
@@ -19,13 +21,22 @@ IN_FLIGHT = 64
 class Recorder:
     """Step records between two flushes; does nothing while `active` is off.
 
-    probe: counts experts where the configuration asks for it. record_trees: keep the whole tree of
-    every step.
+    probe: counts experts where the configuration asks for it. gather: every rank's object, in order
+    of rank; called by all of them. record_trees: keep the whole tree of every step. note: whose
+    experts the latest records hold where ranks counted them differently.
     """
 
-    def __init__(self, device: torch.device | str, topk: int, probe: ExpertProbe | None) -> None:
+    def __init__(
+        self,
+        device: torch.device | str,
+        topk: int,
+        probe: ExpertProbe | None,
+        gather: Callable[[Any], list[Any]] = lambda own: [own],
+    ) -> None:
         self.active = self.record_trees = False
         self.probe = probe
+        self.note: str | None = None
+        self._gather = gather
         self._topk = topk
         self._timer = StageTimer(device, depth=IN_FLIGHT)
         self._ring = StepRing(IN_FLIGHT, self._timer)
@@ -67,7 +78,10 @@ class Recorder:
             return
         self._timer.after_extend()
         size = nodes.tokens_Bn.shape[1] + 1
-        union_L = self.probe.unions(facts.k, len(facts.rids)) if self.probe is not None else None
+        union_L = loads_L = None
+        if self.probe is not None:
+            batch = len(facts.rids)
+            union_L, loads_L = self.probe.unions(facts.k, batch), self.probe.loads(facts.k, batch)
         tree = self._tree(root_B, nodes) if self.record_trees else None
         self._ring.push(
             facts,
@@ -76,17 +90,29 @@ class Recorder:
                 full=expected_N[size - 1],
                 accept_lens_B=accept_lens_B,
                 union_L=union_L,
+                loads_L=loads_L,
                 tree=tree,
             ),
         )
 
     def drain(self) -> list[dict[str, Any]]:
-        """Records since the last call; waits for the device. InputError for a bypassed probe."""
+        """Records since the last call; waits for the device.
+
+        InputError for a bypassed probe, and for experts that no account of the ranks explains.
+        """
         records = self._ring.drain()
         if self.probe is not None:
-            for record in records:
-                self.probe.check_union(record["union"])
+            self._settle(self.probe, records)
         return records
+
+    def _settle(self, probe: ExpertProbe, records: list[dict[str, Any]]) -> None:
+        """Replace each record's own counts by what all ranks say together."""
+        self.note = None
+        own = [LayerCounts(record["union"], record.pop("loads")) for record in records]
+        for record, *ranks in zip(records, *self._gather(own), strict=True):
+            probe.check_union([sum(n) for n in zip(*(one.union_L for one in ranks), strict=True)])
+            found = account(ranks, probe.choices(record["k"], record["batch"]))
+            record["union"], self.note = found.union_L, found.note or self.note
 
     def _tree(self, root_B: Tensor, nodes: OrderedCandidates) -> TreeTensors:
         tokens_Bn = nodes.tokens_Bn

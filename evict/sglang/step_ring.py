@@ -54,13 +54,14 @@ class StepTensors:
 
     expected: S_k; full: S_N; the root's 1 included in both, one per request [B] or their mean [].
     accept_lens_B: tokens emitted, the bonus token included. union_L: distinct experts per MoE
-    layer.
+    layer; loads_L: routed choices per MoE layer.
     """
 
     expected: Tensor
     full: Tensor
     accept_lens_B: Tensor
     union_L: Tensor | None = None
+    loads_L: Tensor | None = None
     tree: TreeTensors | None = None
 
     def named(self) -> dict[str, Tensor]:
@@ -68,6 +69,8 @@ class StepTensors:
         found = {"expected": self.expected, "full": self.full, "lens": self.accept_lens_B}
         if self.union_L is not None:
             found["union"] = self.union_L
+        if self.loads_L is not None:
+            found["loads"] = self.loads_L
         if self.tree is not None:
             found["tokens"] = self.tree.tokens_BN
             found["parents"] = self.tree.parents_BN
@@ -200,6 +203,7 @@ def _times(times: Mapping[int, StageTimes], step: int) -> StageTimes:
 
 
 def _record(facts: StepFacts, values: Mapping[str, Tensor], times: StageTimes) -> dict[str, Any]:
+    counted = {"loads": values["loads"].tolist()} if "loads" in values else {}
     return {
         "epoch": facts.epoch,
         "step": times.step,
@@ -219,6 +223,7 @@ def _record(facts: StepFacts, values: Mapping[str, Tensor], times: StageTimes) -
         "step_ms": times.step_ms,
         "graph": facts.graph,
         "union": values["union"].tolist() if "union" in values else None,
+        **counted,
         "tree": _tree(values) if "tokens" in values else None,
     }
 

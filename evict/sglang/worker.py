@@ -14,7 +14,7 @@ from evict.sglang.agreement import agreement
 from evict.sglang.config import EvictConfig
 from evict.sglang.depth_gate import DepthGatedDraftWorker
 from evict.sglang.draft_worker import Drafted, EvictDraftWorker
-from evict.sglang.expert_probe import ExpertProbe
+from evict.sglang.expert_probe import ExpertProbe, check_layers
 from evict.sglang.policies import growth_of
 from evict.sglang.recorder import Recorder
 from evict.sglang.session import Orders, Session
@@ -54,7 +54,9 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
         most = self.req_to_token_pool.size + PADDING
         self._draft_worker.prepare_selection(most)
         probe = self._probe(most) if self.config.count_experts else None
-        self.recorder = Recorder(self.device, self.topk, probe)
+        alone = compat.ranks()[1] == 1
+        gather = {} if alone else {"gather": compat.gather_objects}
+        self.recorder = Recorder(self.device, self.topk, probe, **gather)
 
     def init_cuda_graphs(self) -> None:
         """The parent's graphs, one verify state per tier beside them, then the policy."""
@@ -120,6 +122,8 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
         records = self.recorder.drain()
         if self.first_rank:
             self.session.append(records)
+            if self.recorder.note:
+                logger.warning(self.recorder.note)
         self._take_orders(self.session)
         self._report()
 
@@ -194,7 +198,8 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
 
     def _probe(self, batches: int) -> ExpertProbe:
         runner = self.target_worker.model_runner
-        layers, experts, topk = compat.routing(runner)
+        layers, experts, topk, target_layers = compat.routing(runner)
+        check_layers(layers, target_layers)
         probe = ExpertProbe(layers, experts, topk, batches * self.full_width, self.device)
         compat.install_expert_probe(probe)
         return probe
@@ -206,6 +211,7 @@ class EvictWorker(compat.EAGLEWorkerV2):  # type: ignore[misc]
             {
                 "epoch": self.steering.epoch,
                 "error": self.steering.error,
+                "experts": self.recorder.note,
                 "policy": self.steering.policy,
                 "sglang": version.installed(),
                 "resolved": self.facts,

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evict.errors import InputError
+from harness.collect import collect
 from harness.counting import (
     Counters,
+    Shares,
     acceptance_histogram,
     check_counters,
     conditional_rates,
@@ -24,6 +26,10 @@ from harness.counting import (
     tau,
 )
 from harness.records import StepRecord
+from tests.cases.served import ServedEngine
+from tests.support.bench import Bench, rows
+from tests.support.fake_replies import speculative
+from tests.support.fake_server import FakeServer
 from tests.support.steps import counters, steps
 
 CASE_2 = Counters(completion=200, steps=188, accepted=11)
@@ -92,6 +98,24 @@ def test_case_03_every_counter_is_checked(broken: dict, named: tuple[str, ...]) 
     assert all(part in text for part in named)
 
 
+def test_case_03_the_request_and_the_run_say_so(bench: Bench) -> None:
+    """Careless: the message stays in a log, and the run is as good as any other."""
+    script = speculative([1, 0, 2], draft_tokens=32)
+    wrong = script.counted(spec_num_correct_drafts=2)
+    with FakeServer(default=script) as server:
+        bench.engine = ServedEngine(server=server, widths={"eagle3": 32})
+        server.play([ord(letter) for letter in "<user>what is 1?"], wrong)
+        (path,) = bench.run("method=eagle3", f"max_new_tokens={len(script.ids)}").runs
+    marked = [row for row in rows(path) if row["error_class"]]
+    assert [row["prompt_id"] for row in marked] == ["gsm8k-1"]
+    said = "histogram holds 3 accepted, reported 2"
+    assert said in str(marked[0]["error_message"])
+    (run,) = collect(bench.results).runs.to_dict("records")
+    assert run["counts_verdict"] == "invalid"
+    assert "counters_inconsistent" in run["verdict_codes"]
+    assert said in run["verdict_text"]
+
+
 def test_case_03_a_trimmed_finish_widens_the_bound_by_the_last_steps_accepted_count() -> None:
     """Careless: either no allowance for a cut step, or one without a limit."""
     cut = steps((5, 6, 2), (5, 6, 5, 1))
@@ -112,6 +136,13 @@ def test_case_04_marginal_and_conditional_rates_stay_apart() -> None:
     )
     with pytest.raises(InputError, match="marginal rates fall with depth"):
         length_from_marginal([0.5, 0.7])
+
+
+def test_case_04_a_length_and_a_share_of_drafts_are_two_readings() -> None:
+    """Careless: 64.5 % of the drafts printed as the length, or 2.92 as their share."""
+    found = Shares(drafted=259, verified=259, accepted=167, steps=87)
+    assert found.tau == pytest.approx(2.92, abs=5e-3)
+    assert found.accepted_per_drafted == pytest.approx(0.645, abs=5e-4)
 
 
 @given(accepted_lists)
@@ -156,9 +187,11 @@ def test_case_06_any_sparse_histogram_implies_its_own_mean(histogram: dict[int, 
 def test_case_07_ranks_are_weighted_and_empty_ones_skipped() -> None:
     """Careless: the plain mean 3.737, or rank 0 alone."""
     lengths, verified = [None, None, 2.90, 3.67, None, 4.64], [0, 0, 100, 10, 0, 10]
-    assert pooled_length(lengths, verified) == pytest.approx(3.109, abs=5e-4)
-    assert pooled_length([None, None], [0, 0]) is None
-    assert pooled_length([None, 3.0], [50, 10]) == 3.0
+    found = pooled_length(lengths, verified)
+    assert (found.value, found.note) == (pytest.approx(3.109, abs=5e-4), "of 3 rank(s)")
+    reason = "no rank with a step reports a length"
+    assert pooled_length([None, None], [0, 0]) == pooled_length([3.0], [0]) == (None, reason)
+    assert pooled_length([None, 3.0], [50, 10]) == (3.0, "of 1 rank(s)")
     with pytest.raises(InputError, match="one step count per length"):
         pooled_length([1.0], [1, 2])
 

@@ -1,0 +1,1 @@
+"""Careless variants of the code, one or more per public fault, and proof that tests see them."""
