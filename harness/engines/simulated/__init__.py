@@ -1,0 +1,1 @@
+"""Decoding that is simulated: the real selection on drawn trees, priced by a cost model."""

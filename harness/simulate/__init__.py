@@ -1,0 +1,1 @@
+"""Prediction without the hardware: a cost model and an acceptance model, labelled as such."""
