@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from evict.errors import InputError
 from harness.config import CONF, register
+from harness.engines.base import EngineLost
+from harness.interrupts import insistent
 from harness.stages import Stage, stages
 
 if TYPE_CHECKING:
@@ -56,30 +59,49 @@ def run_command(composed: DictConfig) -> None:
     task = list(HydraConfig.get().overrides.task)
     overrides = " ".join(task)
     if os.getpid() not in _guards:  # a launcher's worker: the launcher reports what is raised here
-        if _job(task, str(composed.log_level)):
+        if any(job.code for job in _run_job(task, str(composed.log_level))):
             raise JobFailed(overrides)
         return
     try:
-        _jobs.append(Job(overrides, _job(task, str(composed.log_level))))
+        _jobs.extend(_run_job(task, str(composed.log_level)))
     except Exception as error:
         _jobs.append(Job(overrides, _explain(error), type(error).__name__))
 
 
-def _job(task: list[str], log_level: str) -> int:
+def _run_job(task: list[str], log_level: str) -> list[Job]:
+    """How each stage of a job ended; the error of the only stage is raised."""
     logging.basicConfig(level=log_level, format="%(levelname)s %(message)s")
     suite = stages(task)
+    if any(stage.config.procedure for stage in suite):
+        return [Job(stage.overrides, _carry_out("procedure", stage)) for stage in suite]
     # Imported late: a machine that cannot run the model is told so within seconds.
     from harness.profiling.cost import profile
     from harness.suite import run_stages
 
+    jobs: list[Job] = []
+
     def failed(stage: Stage, error: Exception) -> None:
         if len(suite) == 1:
             raise error
-        _jobs.append(Job(stage.overrides, _explain(error), type(error).__name__))
+        jobs.append(Job(stage.overrides, _explain(error), type(error).__name__))
 
     outcomes = run_stages(suite, profile, failed)
     show = _show if len(suite) == 1 else _show_briefly
-    return max((show(stage, outcome) for stage, outcome in outcomes), default=EXIT_OK)
+    for stage, outcome in outcomes:
+        jobs.append(Job(stage.overrides, show(stage, outcome), _print_unfinished(outcome)))
+    return jobs
+
+
+def _print_unfinished(outcome: Outcome) -> str:
+    """Say which runs are not whole, and why; the same in one line."""
+    lines = [
+        f"{name}: {'; '.join(reason.splitlines()[0] for reason in reasons)}"
+        for name, reasons in outcome.unfinished().items()
+    ]
+    if lines:
+        print(f"{len(lines)} of {len(outcome.runs)} runs are not whole:", file=sys.stderr)
+        print("\n".join(f"  {line}" for line in lines), file=sys.stderr)
+    return "; ".join(lines)
 
 
 def _show(stage: Stage, outcome: Outcome) -> int:
@@ -91,9 +113,19 @@ def _show(stage: Stage, outcome: Outcome) -> int:
         return _draw_costs(outcome)
     report(outcome.collect(Path(config.results_dir)))
     print(f"results: {Path(config.results_dir) / config.name}")
+    if config.engine.get("afterwards"):
+        _carry_out("afterwards", stage)
     if outcome.skipped:
         print(f"{len(outcome.skipped)} of {len(outcome.runs)} runs were finished before: skipped")
     return outcome.exit_code(config.allow_partial)
+
+
+def _carry_out(kind: str, stage: Stage) -> int:
+    """Call the function of the run's config that a file under conf/ names."""
+    config = stage.config
+    name = config.procedure if kind == "procedure" else config.engine["afterwards"]
+    hydra.utils.get_method(name)(config)
+    return EXIT_OK
 
 
 def _show_briefly(stage: Stage, outcome: Outcome) -> int:
@@ -130,8 +162,10 @@ def guarded(command: Callable[[], None]) -> int:
     os.environ[FULL_ERROR] = "1"  # Hydra then raises instead of printing and exiting
     _guards.append(os.getpid())
     try:
-        command()
+        with insistent():
+            command()
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is stopped: what is left is to exit
         return _say("interrupted; finished rows stay; the same command resumes", EXIT_INTERRUPTED)
     except (HydraException, OmegaConfBaseException) as error:
         if wants_trace:
@@ -148,7 +182,7 @@ def _print_failed_jobs() -> None:
     if len(_jobs) > 1 and failed:
         print(f"{len(failed)} of {len(_jobs)} jobs failed:", file=sys.stderr)
         for job in failed:
-            print(f"  {job.overrides}: {job.error or 'failed requests'}", file=sys.stderr)
+            print(f"  {job.overrides}: {job.error}", file=sys.stderr)
 
 
 def _explain(error: Exception) -> int:
@@ -156,6 +190,8 @@ def _explain(error: Exception) -> int:
         return _say(_short(error), EXIT_INPUT)
     if isinstance(error, JobFailed):
         return _say(f"{error}: failed requests, see the job's own output", EXIT_FAILED)
+    if isinstance(error, EngineLost):
+        return _say(f"{error}\nthe same command tries again", EXIT_FAILED)
     if isinstance(error, OSError):
         return _say(f"{error}; finished rows stay; the same command resumes", EXIT_FAILED)
     traceback.print_exception(error)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, fields
-from functools import cache
+from dataclasses import asdict, fields, is_dataclass
+from functools import cache, partial
 from typing import Any, cast, get_args
 
 import hydra
@@ -16,6 +16,8 @@ from omegaconf.errors import OmegaConfBaseException
 from evict.errors import InputError
 from harness.config import ROOT, MethodConfig, ModelConfig, RunConfig, known
 from harness.engines.base import Drafter, Engine, Method, Scores
+from harness.engines.isolated.child import Limits
+from harness.engines.isolated.engine import IsolatedEngine
 
 CHOICES = {
     "profile": ("auto", "only", "never"),
@@ -23,6 +25,7 @@ CHOICES = {
     "history": ("own", "reference"),
     "truncate": ("error", "tail", "middle"),
     "machine": ("exclusive", "wait", "shared"),
+    "foreign_gpu": ("warn", "refuse"),
     "log_level": ("DEBUG", "INFO", "WARNING", "ERROR"),
 }
 VARIANT = ":"
@@ -46,11 +49,28 @@ def run_config(composed: DictConfig) -> RunConfig:
         config = cast(RunConfig, OmegaConf.to_object(composed))
     except OmegaConfBaseException as error:
         raise InputError(str(error).splitlines()[0]) from error
+    if foreign := _foreign(composed):
+        raise InputError(
+            "unknown key, which would be recorded and change nothing", seen=", ".join(foreign)
+        )
     name = config.engine["name"]
     if name == "auto":
         config.engine = _engine_node(config)
     _check(config)
     return config
+
+
+def _foreign(node: DictConfig, path: str = "") -> list[str]:
+    """Keys that +key=value has added to a part whose keys are all known, by dotted name."""
+    kind = OmegaConf.get_type(node)
+    own = {item.name for item in fields(kind)} if is_dataclass(kind) else None
+    found = []
+    for key in map(str, node):
+        if own is not None and key not in own:
+            found.append(path + key)
+        elif isinstance(child := node._get_node(key), DictConfig) and not child._is_none():
+            found += _foreign(child, f"{path}{key}.")
+    return found
 
 
 def _engine_node(config: RunConfig) -> dict[str, Any]:
@@ -139,13 +159,21 @@ def build_method(config: MethodConfig) -> Method:
 
 
 def engine_opener(config: RunConfig) -> Callable[[], Engine]:
-    """A function that loads the engine; nothing heavy is imported before it is called."""
+    """A function that loads the engine; nothing heavy is imported before it is called.
+
+    With `process.isolated` among its settings, the engine is loaded in a process of its own.
+    """
     model = absolute(config.model)
+    process = config.engine.get("process") or {}
 
     def open_engine() -> Engine:
         node = {key: value for key, value in config.engine.items() if key != "name"}
         factory = _build({**node, "_partial_": True, "_convert_": "all"})
-        return cast(Engine, factory(model=asdict(model)))
+        load = partial(factory, model=asdict(model))
+        if not process.get("isolated"):
+            return cast(Engine, load())
+        limits = {item.name: process[item.name] for item in fields(Limits) if item.name in process}
+        return IsolatedEngine(load, Limits(**limits))
 
     return open_engine
 
@@ -176,8 +204,12 @@ def _check(config: RunConfig) -> None:
         if value not in allowed:
             raise InputError(f"{key}=", seen=value, allowed=", ".join(allowed))
     lowest = {"temperature": 0, "max_new_tokens": 1, "repeats": 1, "warmup_prompts": 0}
-    for key, low in {**lowest, "warmup_tokens": 1, "tune_prompts": 1}.items():
+    for key, low in {**lowest, "warmup_tokens": 1, "tune_prompts": 1, "batch_size": 1}.items():
         if not getattr(config, key) >= low:
             raise InputError(f"{key}=", seen=getattr(config, key), allowed=f">= {low}")
+    for key, plain in (("hardware", None), ("batch_size", 1)):
+        if getattr(config, key) != plain and key not in config.engine:
+            seen, hint = f"engine={config.engine['name']}", "engine=simulated"
+            raise InputError(f"{key}= changes nothing on this engine", seen=seen, hint=hint)
     if config.limit is not None and config.limit < 1:
         raise InputError("limit=", seen=config.limit, allowed=">= 1, or null for all prompts")

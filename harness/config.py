@@ -23,7 +23,10 @@ class Requires:
 
 @dataclass
 class ModelConfig:
-    """A target and its drafter. Paths are relative to the repository root, or hub ids."""
+    """A target and its drafter. Paths are relative to the repository root, or hub ids.
+
+    enable_thinking: what the chat template is told; null for one without that option.
+    """
 
     name: str = MISSING
     label: str = MISSING
@@ -35,6 +38,7 @@ class ModelConfig:
     engines: list[str] = field(default_factory=list)
     context_length: int | None = None
     trust_remote_code: bool = False
+    enable_thinking: bool | None = None
     lab: bool = False
     requires: Requires = field(default_factory=Requires)
     total_params_b: float | None = None
@@ -57,7 +61,8 @@ class MethodConfig:
     """How drafts are grown and how much of them is verified.
 
     scores: draft | beta | isotonic | verdict, see harness.engines.base.Method.
-    baseline: "plain" or "full" marks the run that speedups are measured against.
+    baseline: "plain" or "full" marks the run that speedups are measured against. replica: above 0
+    for the same method measured once more, as a run of its own.
     rank: place in a table. remark: what a reader of a table must know of the method.
     """
 
@@ -71,6 +76,7 @@ class MethodConfig:
     tune: TuneConfig | None = None
     lossless: bool = True
     baseline: str | None = None
+    replica: int = 0
     rank: int = 100
     remark: str = ""
 
@@ -115,6 +121,9 @@ class RunConfig:
     method: MethodConfig = MISSING
     benchmark: BenchmarkChoice = MISSING
     engine: Any = MISSING
+    hardware: Any = None
+    batch_size: int = 1
+    procedure: str | None = None
     compare: list[str] = field(default_factory=list)
     stages: list[str] = field(default_factory=list)
     name: str = MISSING
@@ -131,6 +140,8 @@ class RunConfig:
     history: str = MISSING
     truncate: str = MISSING
     machine: str = MISSING
+    telemetry_s: float = MISSING
+    foreign_gpu: str = MISSING
     calibration: str = MISSING
     warmup_prompts: int = MISSING
     warmup_tokens: int = MISSING

@@ -1,15 +1,17 @@
-"""One timing run per machine: two that share its cores or GPU would measure each other."""
+"""The machine to ourselves: one timing run at a time, and no other process on its GPU."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from evict.errors import InputError
+from harness.validity.foreign import foreign_processes
 
 LOCK = "evict-bench.timing.lock"
 
@@ -48,3 +50,17 @@ def _acquire(handle: int, policy: str, file: Path) -> None:
             seen=f"process {holder} holds {file}",
             hint="machine=wait queues behind it; machine=shared measures all the same",
         ) from None
+
+
+def check_gpus(policy: str, device: str, gpu_states: Iterable[Mapping[str, Any]]) -> None:
+    """InputError where the engine runs on a GPU that others use and policy is "refuse".
+
+    With "warn" the runs are made and judged: foreign_gpu_process makes their times invalid.
+    """
+    others = [] if device.startswith("cpu") else foreign_processes(gpu_states)
+    if others and policy == "refuse":
+        raise InputError(
+            "other processes use the GPU, and their work would be measured too",
+            seen="; ".join(others),
+            hint="wait for them to end; foreign_gpu=warn measures all the same",
+        )

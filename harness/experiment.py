@@ -1,65 +1,32 @@
-"""One command line, from plan to finished run directories: cost, warm-up, measuring, verdicts."""
+"""One command line, from plan to finished run directories: cost, warm-up, measuring, results."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 from evict.errors import InputError
-from harness.collect import collect
-from harness.collection import Collection
+from harness.clock import Clock
 from harness.config import MethodConfig, RunConfig
-from harness.costs import FILE, Profiler, folder
+from harness.costs import Profiler, folder
 from harness.engines.base import Engine
-from harness.exclusive import machine_lock
-from harness.measure import Lane, Meter
-from harness.plan import Cell, Group, Plan, cell_config, make_plan
+from harness.exclusive import check_gpus, machine_lock
+from harness.lanes import Opened, finish, opened, warm_up
+from harness.measure import Meter
+from harness.outcome import Outcome
+from harness.plan import Plan, make_plan
 from harness.preparation import Setup
 from harness.progress import REPLAYED, Bar, bar
 from harness.provenance import collect_provenance
-from harness.records import RunResult
-from harness.store import RunDirectory
-from harness.tuning import FILE as TUNING
-from harness.tuning import Tuning, tuned
-from harness.verdict import verdict
+from harness.telemetry.sampler import open_telemetry
+from harness.telemetry.window import NoTelemetry, Telemetry
+
+__all__ = ["Outcome", "generations", "run", "schedule"]
 
 OpenEngine = Callable[[], Engine]
-
-
-@dataclass
-class Outcome:
-    """What happened: every run of the plan, the ones skipped, the status of the others."""
-
-    runs: list[Path] = field(default_factory=list)
-    skipped: list[Path] = field(default_factory=list)
-    results: dict[Path, RunResult] = field(default_factory=dict)
-    cost_folders: list[Path] = field(default_factory=list)
-    tunings: list[Tuning] = field(default_factory=list)
-
-    def collect(self, results: Path) -> Collection:
-        """The plan's runs, and earlier ones of the same settings and benchmarks beside them."""
-        data = collect(results)
-        if data.runs.empty:
-            return data
-        names = {str(path.relative_to(results)) for path in self.runs}
-        own = data.runs[data.runs["run"].isin(names)]
-        keys = ["experiment", "settings_hash", "benchmark"]
-        beside = data.runs[keys].merge(
-            own[keys].drop_duplicates(), on=keys, how="left", indicator=True
-        )
-        chosen = set(data.runs.loc[(beside["_merge"] == "both").to_numpy(), "run"])
-        left = {name: why for name, why in data.left_out.items() if name in names}
-        return data.select(chosen, left)
-
-    def exit_code(self, allow_partial: bool) -> int:
-        """1 when a run failed, or is partial and that was not allowed."""
-        accepted = {"ok", "partial"} if allow_partial else {"ok"}
-        return int(any(result.status not in accepted for result in self.results.values()))
 
 
 def run(
@@ -88,6 +55,7 @@ def run(
     with machine_lock(config.machine), shared_or_own(shared_bar, total) as progress:
         engine = open_engine()
         try:
+            engine.together(plan.methods)  # what it cannot run is refused before it starts anything
             setup = Setup(config, plan, engine, profiler, progress)
             if measuring:
                 _run_pending(setup, outcome)
@@ -150,20 +118,44 @@ def _run_pending(setup: Setup, outcome: Outcome) -> None:
     pending = [cell.method for cell in plan.pending]
     setup.price(one for one in pending if one.needs_cost or (one.speculative and not engine.timed))
     setup.tune(cell.config for cell in plan.pending)
-    provenance = {"part": part, **collect_provenance(), "engine": asdict(facts)}
     blocks = schedule(engine.together(plan.methods), config.repeats)
-    if len(blocks) == 1:
-        setup.warm_up(pending)
-    for together in [[group] for group in groups] if len(blocks) == 1 else [groups]:
-        with opened(setup, together, provenance) as lanes:
-            for block in blocks:
-                if len(blocks) > 1:
-                    setup.warm_up(plan.methods[place] for place in block.lanes)
-                for group, own in zip(together, lanes, strict=True):
-                    chosen = [own[place].lane for place in block.lanes]
-                    meter.measure(group.prompts, chosen, block.repeats)
-            for group, own in zip(together, lanes, strict=True):
-                _finish(setup, meter, group, own, outcome)
+    with sampled(engine, config, meter.clock) as meter.telemetry:
+        absent = meter.telemetry.absent
+        provenance = {"part": part, **collect_provenance(), "telemetry_absent": absent}
+        provenance["engine"] = asdict(facts)
+        check_gpus(config.foreign_gpu, facts.device, provenance["gpu_state"])
+        for together in [[group] for group in groups] if len(blocks) == 1 else [groups]:
+            with opened(setup, together, provenance) as lanes:
+                every = [one for own in lanes for one in own]
+                meter.recover = lambda every=every: warm_up(setup, meter, every)  # type: ignore[misc]
+                if len(blocks) == 1:
+                    warm_up(setup, meter, every)
+                for block in blocks:
+                    _measure(setup, meter, block, lanes, alone=len(blocks) == 1)
+                for own in lanes:
+                    finish(setup, meter, own, outcome)
+
+
+def _measure(
+    setup: Setup, meter: Meter, block: Block, lanes: Sequence[Sequence[Opened]], alone: bool
+) -> None:
+    chosen = [[own[place] for place in block.lanes] for own in lanes]
+    if not alone:
+        warm_up(setup, meter, [one for own in chosen for one in own])
+    for own in chosen:
+        meter.measure(own[0].prompts, [one.lane for one in own], block.repeats)
+
+
+@contextmanager
+def sampled(engine: Engine, config: RunConfig, clock: Clock) -> Iterator[Telemetry]:
+    """Telemetry of the engine's device while it is measured; none where nothing is timed."""
+    telemetry: Telemetry = NoTelemetry("no model runs")
+    if engine.timed:
+        telemetry = open_telemetry(engine.describe().device, clock, config.telemetry_s)
+    try:
+        yield telemetry
+    finally:
+        telemetry.close()
 
 
 @dataclass(frozen=True)
@@ -186,54 +178,3 @@ def schedule(parts: Sequence[Sequence[int]], repeats: int) -> list[Block]:
         for repeat in range(repeats)
         for part in (parts if repeat % 2 == 0 else list(reversed(parts)))
     ]
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A cell with its tuned setting, and its lane."""
-
-    cell: Cell
-    lane: Lane
-
-
-@contextmanager
-def opened(
-    setup: Setup, groups: Sequence[Group], provenance: dict[str, Any]
-) -> Iterator[list[list[Opened]]]:
-    """The lanes of these groups, directories of pending cells open; closed whatever happens."""
-    lanes: list[list[Opened]] = []
-    try:
-        for group in groups:
-            lanes.append([])
-            for cell in group.cells:
-                lanes[-1].append(_open(setup, cell, provenance))
-        yield lanes
-    finally:
-        for one in (one for own in lanes for one in own):
-            if one.lane.run is not None:
-                one.lane.run.close()
-
-
-def _finish(
-    setup: Setup, meter: Meter, group: Group, lanes: Sequence[Opened], outcome: Outcome
-) -> None:
-    for one in lanes:
-        if one.lane.run is not None:
-            result = verdict(setup.config, one.cell, group, one.lane.run, meter.facts)
-            outcome.results[one.cell.path] = result
-            one.lane.run.finish(result)
-
-
-def _open(setup: Setup, before: Cell, provenance: dict[str, Any]) -> Opened:
-    tuning = setup.tuning(before.config)
-    cell = before.with_method(tuned(before.config, tuning))
-    lane = Lane(cell.method, None, setup.cost(cell.method))
-    if not before.finished:
-        config = setup.config
-        values = cell_config(config, cell)
-        lane.run = RunDirectory.open(cell.path, values, provenance, config.record_trees)
-        if lane.cost is not None:
-            lane.cost.save(cell.path / FILE)
-        if tuning is not None:
-            tuning.save(cell.path / TUNING)
-    return Opened(cell, lane)

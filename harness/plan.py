@@ -99,7 +99,8 @@ def make_plan(config: RunConfig, methods: Sequence[MethodConfig]) -> Plan:
     model = model_identity(config.model)
     groups = []
     for benchmark in members(config.benchmark):
-        prompts = load(benchmark, config.model.lab, config.limit)
+        bundled = config.model.lab or bool(config.engine.get("bundled_prompts"))
+        prompts = load(benchmark, bundled, config.limit)
         check_disjoint(prompts, calibration)
         if config.history == "reference":
             check_references(prompts)
@@ -117,8 +118,9 @@ def _cell(
     keys: dict[str, Any],
 ) -> Cell:
     settings = asdict(one)
+    replica = {"replica": one.replica} if one.replica else {}
     identity = Identity(
-        method={key: settings[key] for key in METHOD_KEYS},
+        method={**{key: settings[key] for key in METHOD_KEYS}, **replica},
         sampling={key: getattr(config, key) for key in SAMPLING_KEYS},
         **keys,
     )
@@ -133,10 +135,12 @@ def _cell(
 def engine_identity(config: RunConfig) -> dict[str, Any]:
     """The engine's settings, whether it records trees, and the content of what it reads.
 
-    How its processes are kept (`process`) changes no measurement and is left out.
+    How its processes are kept (`process`) and what follows (`afterwards`) change no measurement
+    and are left out.
     """
     values = {**config.engine, "record_trees": config.record_trees}
-    values.pop("process", None)
+    for name in ("process", "afterwards"):
+        values.pop(name, None)
     if config.cost_table is not None:
         values["cost_table"] = file_hash(Path(config.cost_table))
     if "recording" in values:
@@ -149,6 +153,8 @@ def model_identity(model: ModelConfig) -> dict[str, Any]:
     here = absolute(model)
     folders = [Path(place) for place in (here.target, here.draft) if place and Path(place).is_dir()]
     values = {key: getattr(model, key) for key in MODEL_KEYS}
+    if model.enable_thinking is not None:
+        values["enable_thinking"] = model.enable_thinking
     return {**values, "weights": folder_hash(*folders) if folders else None}
 
 

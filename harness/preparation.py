@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from evict.cost import CostTable
+from harness.clock import Clock
 from harness.config import MethodConfig, RunConfig
 from harness.costs import CostSource, Profiler
 from harness.engines.base import Engine, Method, Request
@@ -15,6 +16,7 @@ from harness.plan import Plan
 from harness.profiling.cost import growth_name
 from harness.progress import Bar
 from harness.tuning import Tuning, TuningSource
+from harness.warm_up import WarmUp, WarmUpPlan
 
 
 @dataclass
@@ -71,13 +73,14 @@ class Setup:
         """What was tuned for this method."""
         return self.tunings.get(digest(asdict(config)))
 
-    def warm_up(self, methods: Iterable[Method]) -> None:
-        """A few calibration prompts through every method; nothing is kept."""
+    def warm_up(self, methods: Iterable[Method], part: str, clock: Clock) -> WarmUp:
+        """A few calibration prompts through every method; none where nothing is timed."""
         config, engine = self.config, self.engine
-        distinct = {repr(method): method for method in methods}
+        requests = []
         for prompt in self.plan.calibration[: config.warmup_prompts if engine.timed else 0]:
             ids = tuple(engine.encode_chat([{"role": "user", "content": prompt.turns[0]}]))
-            request = Request(prompt.prompt_id, ids, config.warmup_tokens, config.temperature)
-            for method in distinct.values():
-                self.use_cost(method)
-                engine.generate(request, method, config.seed)
+            requests.append(
+                Request(prompt.prompt_id, ids, config.warmup_tokens, config.temperature)
+            )
+        plan = WarmUpPlan(requests, config.seed, part, clock)
+        return plan.run(engine, methods, self.use_cost)

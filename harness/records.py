@@ -60,8 +60,11 @@ class RequestRecord(Plain):
     """One generation. A failed one carries its class and message, and no timings.
 
     order: position of the method among those interleaved on this prompt. part: the process start
-    that produced the row. engine_ms lies inside the engine, wall_ms covers the harness as well.
-    truncated_tokens: prompt tokens dropped by the truncation rule. decode_tokens: committed decode
+    that produced the row. engine_ms lies inside the engine, wall_ms covers the harness as well;
+    started_ms, ended_ms: when the engine was asked and had answered, on the part's own clock.
+    first_answer_ms: from the sending to the first token after any reasoning, where it is told.
+    truncated_tokens: prompt tokens dropped by the truncation rule. cached_tokens: prompt tokens
+    that the engine had computed before (None: it does not say). decode_tokens: committed decode
     tokens, the sum over the steps; prefill's token is not one of them.
     """
 
@@ -82,6 +85,10 @@ class RequestRecord(Plain):
     decode_ms: float | None = None
     engine_ms: float | None = None
     wall_ms: float | None = None
+    started_ms: float | None = None
+    ended_ms: float | None = None
+    first_answer_ms: float | None = None
+    cached_tokens: int | None = None
     part: str = ""
     error_class: str | None = None
     error_message: str | None = None
@@ -105,6 +112,13 @@ class RunResult(Plain):
     sums (see Method). recorded: trees were recorded, so no time of this run is a speed.
     source: "lab", "hub" or "file". history: whose answers later turns saw. engine_facts: the
     engine's configuration as read back.
+    drafter: none, eagle3 or trie. replica: above 0 for a baseline that is measured again, to show
+    what a comparison of equal arms says. fingerprint: everything that a pair must agree on, by
+    dotted name, those of the method and of the drafting apart (harness.validity.fingerprint).
+    warmup: one entry per part: `part`, `prompts` (input hashes), `ended_ms`, on the rows' clock.
+    absent: telemetry that could not be read, and why. outputs: this run's greedy outputs against
+    the plain baseline's (harness.outputs). requests_missing: generations that were never made,
+    because the run ended early.
     """
 
     status: Status
@@ -142,3 +156,10 @@ class RunResult(Plain):
     wall_ms: float
     finished_at: str
     schema_version: int = SCHEMA_VERSION
+    drafter: str | None = None
+    replica: int = 0
+    fingerprint: dict[str, str] = field(default_factory=dict)
+    warmup: list[dict[str, Any]] = field(default_factory=list)
+    absent: dict[str, str] = field(default_factory=dict)
+    outputs: dict[str, Any] | None = None
+    requests_missing: int = 0

@@ -10,12 +10,12 @@ import pytest
 
 from evict.errors import InputError
 from harness.config import ROOT
-from harness.exclusive import machine_lock
+from harness.exclusive import check_gpus, machine_lock
 
 HOLD = """
 import sys
 from pathlib import Path
-from harness.exclusive import machine_lock
+from harness.exclusive import check_gpus, machine_lock
 with machine_lock("exclusive", Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
@@ -77,3 +77,17 @@ def test_a_killed_run_leaves_the_machine_free(
         except InputError:
             assert time.monotonic() < deadline
             time.sleep(0.05)
+
+
+STATES = [{"index": 0, "foreign_processes": ["4321 (python)"]}]
+
+
+def test_other_processes_on_the_gpu_are_refused_or_left_to_the_verdict() -> None:
+    with pytest.raises(InputError, match=r"GPU 0: 4321 \(python\).*foreign_gpu=warn"):
+        check_gpus("refuse", "NVIDIA H100", STATES)
+    check_gpus("warn", "NVIDIA H100", STATES)
+    check_gpus("refuse", "NVIDIA H100", [{"index": 0, "foreign_processes": []}])
+
+
+def test_an_engine_on_the_processor_does_not_mind_them() -> None:
+    check_gpus("refuse", "cpu (some processor)", STATES)

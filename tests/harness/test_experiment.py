@@ -22,6 +22,8 @@ def test_a_run_directory_holds_what_the_design_says(bench: Bench) -> None:
         "provenance.json",
         "requests.jsonl",
         "steps.parquet",
+        "telemetry.parquet",
+        "warmup.jsonl",
         "cost_table.json",
         "result.json",
     }

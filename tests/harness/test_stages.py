@@ -53,7 +53,7 @@ def test_words_of_the_command_line_win_in_every_stage() -> None:
 @pytest.mark.parametrize(
     ("name", "arms", "runs"),
     [
-        ("table1", 7, 2),
+        ("table1", 8, 2),
         ("mat", 3, 2),
         ("fig1", 11, 1),
         ("fig2", 11, 1),

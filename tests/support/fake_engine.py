@@ -5,9 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from evict.cost import CostTable
-from harness.engines.base import EngineFacts, Message, Method, Observer, Request, RequestTrace
+from harness.engines.base import (
+    EngineFacts,
+    Message,
+    Method,
+    Observer,
+    Request,
+    RequestTrace,
+    Result,
+)
+from harness.equality import NextTokens
 from harness.profiling.cost import fingerprint
 from harness.records import StepRecord
 
@@ -17,7 +27,7 @@ DECODE_STEPS = 4
 
 @dataclass
 class FakeEngine:
-    """Plain steps commit one token in 10 ms, drafted ones two in 12 ms; four steps a request.
+    """Plain steps commit one token in 10 ms, drafted ones two in 12 ms; eight tokens a request.
 
     `live` methods can take turns. `fail(request, method)` may raise. `calls` holds what was
     generated, in order.
@@ -34,6 +44,7 @@ class FakeEngine:
     timed: bool = True
     observable: bool = False
     live: int = 99
+    gap: NextTokens | None = None
     own_costs: Sequence[CostTable] = ()
 
     def describe(self) -> EngineFacts:
@@ -67,7 +78,8 @@ class FakeEngine:
         if self.fail is not None:
             self.fail(request, method)
         text = hashlib.sha256(repr(request.prompt_ids).encode()).hexdigest()
-        steps = [self._step(i, method) for i in range(DECODE_STEPS)]
+        count = DECODE_STEPS if method.speculative else 2 * DECODE_STEPS
+        steps = [self._step(i, method) for i in range(count)]
         ids = [ord(char) for char in text[: 1 + sum(step.committed for step in steps)]]
         return RequestTrace(
             output_ids=ids,
@@ -124,6 +136,20 @@ class FakeEngine:
 
     def forget(self) -> None:
         self.forgotten += 1
+
+    def carry_out(
+        self,
+        procedure: Callable[..., Result],
+        *arguments: Any,
+        progress: Callable[[str, float], None] | None = None,
+    ) -> Result:
+        return procedure(self, *arguments, progress)
+
+    def top_gap(self, ids: Sequence[int]) -> NextTokens | None:
+        return self.gap
+
+    def read_back(self, method: Method) -> dict[str, str]:
+        return {}
 
     def close(self) -> None:
         self.closed = True
