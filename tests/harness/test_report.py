@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from harness import compare
@@ -102,15 +103,18 @@ class NearTie(Lossy):
         return NextTokens(self.parted, (0.0, 0.0005))
 
 
-def test_case_29_a_greedy_output_that_differs_without_excuse_leaves_its_run_out(
-    bench: Bench,
-) -> None:
+def test_case_29_a_greedy_output_that_differs_without_excuse_fails_its_run(bench: Bench) -> None:
     bench.engine = Lossy()
-    bench.run("method=vanilla", "compare=[fixed_k]")
+    outcome = bench.run("method=vanilla", "compare=[fixed_k]")
+    assert outcome.exit_code(allow_partial=True) == 1
     data = collect(bench.results)
-    assert set(data.runs["method"]) == {"vanilla"}
-    lines = notes(summary(data), data)
-    assert any("failed: 1 greedy outputs differ from plain decoding's" in line for line in lines)
+    row = table_of(bench)["fixed_k"]
+    assert row["time_doubt"] == row["counts_doubt"] == "invalid: outputs_differ"
+    assert pd.isna(row["decode_tokens_per_s"])
+    assert pd.isna(row["mat"])
+    (fault,) = TABLES["outputs"].build(data).to_dict("records")
+    assert (fault["pairs"], fault["equal"], fault["fault"]) == (4, 3, 1)
+    assert any("outputs_differ" in line for line in notes(summary(data), data))
 
 
 def test_case_29_a_near_tie_is_counted_and_excused(bench: Bench) -> None:

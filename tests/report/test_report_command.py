@@ -143,7 +143,12 @@ def test_bad_runs_are_named_and_never_averaged(data: Collection, tmp_path: Path)
     by = {
         name: next(run for run in paper if f"-{name}-gsm8k" in run) for name in ("evict", "eagle3")
     }
-    edit(results / "paper" / by["eagle3"], status="failed", reasons=["12 of 12 requests: Boom"])
+    edit(
+        results / "paper" / by["eagle3"],
+        status="failed",
+        requests_ok=0,
+        reasons=["12 of 12 requests: Boom"],
+    )
     edit(results / "paper" / by["evict"], status="partial", reasons=["1 of 6 requests: Crash"])
     old = results / "paper" / next(run for run in paper if "-best_fixed-qa" in run)
     edit(old, schema_version=1)
