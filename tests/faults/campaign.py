@@ -25,7 +25,7 @@ from tests.faults.tally import Tally
 HARMED, OUT_OF_DISK, OWN_PRICES, PRICED_ANYWAY, ON_A_MOUNT = 0.35, 0.08, 0.4, 0.4, 0.5
 UNPRICED = (30, 70)
 SIZE = "size=24m"
-CALIBRATION, PROMPTS = ROOT / "datasets" / "lab" / "calibration.jsonl", 6
+CALIBRATION, PROMPTS = ROOT / "datasets" / "lab" / "calibration.jsonl", 2
 TICK_S = 0.005
 
 

@@ -85,13 +85,18 @@ class Watch:
         if not self._until(lambda: bool(self.opened())):
             return False
         if target in ("measuring", SOON):
-            longest = self.tempo.measure_s * (1.0 if target == "measuring" else SOON_SHARE)
+            longest = self.tempo.measure_s * (self._left() if target == "measuring" else SOON_SHARE)
             return self.process.wait(rng.uniform(0.0, longest)) is None
         ended = sum(_ended(run) for run in runs(self.sweep.results))
         if target == "folding":
             return self._until(self._folds) and self.process.wait(rng.uniform(0, FOLD_S)) is None
         grown = self._until(lambda: sum(_ended(run) for run in runs(self.sweep.results)) > ended)
         return grown and self.process.wait(rng.uniform(0.0, FINISH_S)) is None
+
+    def _left(self) -> float:
+        """The share of all generations that are still to be made."""
+        there = sum(len(keys(run)) for run in runs(self.sweep.results))
+        return max(0.0, 1.0 - there / sum(len(one) for one in self.plan.values()))
 
     def _folds(self) -> bool:
         going = [run for run in self.opened() if not _ended(run)]

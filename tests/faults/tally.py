@@ -36,6 +36,16 @@ class Tally:
             for one in named:
                 print(f"{kind}: {when}: {one}", file=sys.stderr, flush=True)
 
+    def join(self, other: Tally) -> None:
+        """Take in what ran beside this one; the time is that of the longer."""
+        self.kills += other.kills
+        self.faults += other.faults
+        for kind, named in other.wrong.items():
+            self.wrong[kind] += named
+        self.sweeps, self.rows = self.sweeps + other.sweeps, self.rows + other.rows
+        self.again, self.rescued = self.again + other.again, self.rescued + other.rescued
+        self.seconds = max(self.seconds, other.seconds)
+
     def line(self) -> str:
         """The whole figure."""
         kills = ", ".join(f"{phase} {self.kills[phase]}" for phase in PHASES)
