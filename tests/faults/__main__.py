@@ -8,10 +8,12 @@ are checked. Prints one line and exits 1 when anything did not hold. About 20 mi
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import random
+import signal
 import sys
 import tempfile
-from concurrent.futures import ProcessPoolExecutor
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tests.faults.campaign import Campaign
@@ -25,26 +27,37 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--lanes", type=int, default=2, help="sweeps side by side, a core each")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, _leave)
     shares = [len(range(lane, options.kills, options.lanes)) for lane in range(options.lanes)]
-    with ProcessPoolExecutor(options.lanes) as pool:
-        lanes = [
-            pool.submit(_campaign, share, f"{options.seed}/{lane}")
-            for lane, share in enumerate(shares)
-            if share
-        ]
-        tally = Tally()
-        for lane in lanes:
-            tally.join(lane.result())
+    told = [_start(share, f"{options.seed}/{lane}") for lane, share in enumerate(shares) if share]
+    tally = Tally()
+    for one in told:
+        tally.join(one.recv())
     print(tally.line())
     for kind, named in tally.wrong.items():
-        for one in named:
-            print(f"{kind}: {one}")
+        for what in named:
+            print(f"{kind}: {what}")
     return 0 if tally.good else 1
 
 
-def _campaign(kills: int, seed: str) -> Tally:
+def _start(kills: int, seed: str) -> Connection:
+    """A campaign in a process that ends with this one; its tally comes through the connection."""
+    here, there = multiprocessing.Pipe(duplex=False)
+    multiprocessing.Process(target=_campaign, args=(kills, seed, there), daemon=True).start()
+    there.close()
+    return here
+
+
+def _campaign(kills: int, seed: str, there: Connection) -> None:
+    signal.signal(signal.SIGTERM, _leave)
     with tempfile.TemporaryDirectory(prefix="evict-faults-") as folder:
-        return Campaign(Path(folder), kills, random.Random(seed)).run()
+        there.send(Campaign(Path(folder), kills, random.Random(seed)).run())
+
+
+def _leave(*_: object) -> None:
+    """End as after an error: nothing stays mounted and no sweep is left running."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(1)
 
 
 if __name__ == "__main__":

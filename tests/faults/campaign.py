@@ -56,7 +56,9 @@ class Campaign:
     def run(self) -> Tally:
         """The undisturbed sweep first, then the others, until there were enough kills."""
         begin = time.monotonic()
-        undisturbed = self._undisturbed()
+        undisturbed = self.folder / "undisturbed"
+        with _alone(self._sweep(undisturbed)) as sweep:
+            self._undisturbed(sweep)
         self.left = [*NAMES, LIMIT, FULL] if self.once else []
         while self._wanted():
             self.tally.sweeps += 1
@@ -64,7 +66,8 @@ class Campaign:
             with self._place(results) as on_a_mount:
                 if self.costly and self.rng.random() > OWN_PRICES:
                     shutil.copytree(undisturbed / "cost", results / "cost")
-                self._disturb(self._sweep(results), on_a_mount)
+                with _alone(self._sweep(results)) as sweep:
+                    self._disturb(sweep, on_a_mount)
             self.tally.seconds = time.monotonic() - begin
             print(self.tally.line(), file=sys.stderr, flush=True)
         return self.tally
@@ -93,10 +96,8 @@ class Campaign:
         with mounted(results, SIZE) as possible:
             yield possible
 
-    def _undisturbed(self) -> Path:
+    def _undisturbed(self, sweep: Sweep) -> None:
         """What every sweep must come to, and how long it takes."""
-        results = self.folder / "undisturbed"
-        sweep = self._sweep(results)
         self.start(["--cfg", "job"], {}, sweep.log).wait(
             None
         )  # the files that it reads are warm now
@@ -111,9 +112,8 @@ class Campaign:
         self._end_well(sweep, watch.process.wait(None))
         start_s, price_s = opened - priced, priced - begin
         self.tempo = Tempo(start_s, max(0.5, price_s - start_s), time.monotonic() - opened)
-        self.plan = {run.name: set(generations(run)) for run in runs(results)}
-        self.answers = _answers(results)
-        return results
+        self.plan = {run.name: set(generations(run)) for run in runs(sweep.results)}
+        self.answers = _answers(sweep.results)
 
     def _end_well(self, sweep: Sweep, code: int | None) -> None:
         if code != 0:
@@ -126,14 +126,11 @@ class Campaign:
         if FULL in self.left and not on_a_mount:
             self.left.remove(FULL)
         ended = False
-        try:
-            while self._wanted() and not (ended and not self._harm_left()):
-                self._harm(ledger)
-                ended = self._round(rounds, on_a_mount)
-            while not ended and self.tally.good:
-                ended = rounds.leave_alone()
-        finally:
-            sweep.end()
+        while self._wanted() and not (ended and not self._harm_left()):
+            self._harm(ledger)
+            ended = self._round(rounds, on_a_mount)
+        while not ended and self.tally.good:
+            ended = rounds.leave_alone()
         self._judge(sweep, ledger)
 
     def _harm_left(self) -> bool:
@@ -190,6 +187,15 @@ class Campaign:
         self.tally.rows += len(answers)
         self.tally.again += ledger.again
         self.tally.rescued += ledger.rescued
+
+
+@contextmanager
+def _alone(sweep: Sweep) -> Iterator[Sweep]:
+    """The sweep; none of its processes is left behind, whatever happens."""
+    try:
+        yield sweep
+    finally:
+        sweep.end()
 
 
 def _answers(results: Path) -> dict[Place, list[int]]:

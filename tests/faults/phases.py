@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -15,7 +17,7 @@ PHASES = ("start-up", "profiling", "measuring", "folding", "finishing")
 WEIGHTS = {"start-up": 22, "measuring": 36, "folding": 24, "finishing": 18}
 SOON = "soon after the first run was opened"
 COARSE_NS = 20_000_000  # file times lag behind the clock
-TICK_S = 0.001
+TICK_S = 0.003
 SOON_SHARE = 0.3
 FOLD_S, FINISH_S = 0.02, 0.005
 Plan = Mapping[str, set[Key]]
@@ -48,14 +50,23 @@ class Watch:
         priced, now = sweep.priced, time.time_ns() - COARSE_NS
         return cls(sweep, sweep.begin(), plan, tempo, priced, now, time.monotonic())
 
-    def opened(self) -> list[Path]:
-        """Runs that this process has opened."""
-        found = []
-        for run in runs(self.sweep.results):
-            config = run / "config.yaml"
-            if config.is_file() and config.stat().st_mtime_ns >= self.begin_ns:
-                found.append(run)
+    def fresh(self, start: str) -> set[Path]:
+        """Runs of which this process wrote a file whose name starts so."""
+        found = set()
+        for experiment in _folders(self.sweep.results):
+            for run in _folders(experiment):
+                with contextlib.suppress(FileNotFoundError):  # renamed or removed just now
+                    if any(
+                        one.stat().st_mtime_ns >= self.begin_ns
+                        for one in os.scandir(run)
+                        if one.name.startswith(start)
+                    ):
+                        found.add(Path(run))
         return found
+
+    def opened(self) -> set[Path]:
+        """Runs that this process has opened."""
+        return self.fresh("config.yaml")
 
     def elapsed_s(self) -> float:
         """Seconds since the process was started."""
@@ -87,10 +98,10 @@ class Watch:
         if target in ("measuring", SOON):
             longest = self.tempo.measure_s * (self._left() if target == "measuring" else SOON_SHARE)
             return self.process.wait(rng.uniform(0.0, longest)) is None
-        ended = sum(_ended(run) for run in runs(self.sweep.results))
         if target == "folding":
             return self._until(self._folds) and self.process.wait(rng.uniform(0, FOLD_S)) is None
-        grown = self._until(lambda: sum(_ended(run) for run in runs(self.sweep.results)) > ended)
+        ended = len(self.fresh("result.json"))
+        grown = self._until(lambda: len(self.fresh("result.json")) > ended)
         return grown and self.process.wait(rng.uniform(0.0, FINISH_S)) is None
 
     def _left(self) -> float:
@@ -99,8 +110,8 @@ class Watch:
         return max(0.0, 1.0 - there / sum(len(one) for one in self.plan.values()))
 
     def _folds(self) -> bool:
-        going = [run for run in self.opened() if not _ended(run)]
-        return any(next(run.glob("*steps.parquet*"), None) is not None for run in going)
+        tables = self.fresh(".steps.parquet") | self.fresh("steps.parquet")
+        return bool(tables - self.fresh("result.json"))
 
     def _until(self, happened: Callable[[], bool]) -> bool:
         """Whether it happened before the process ended."""
@@ -108,6 +119,13 @@ class Watch:
             if self.process.wait(TICK_S) is not None:
                 return False
         return True
+
+
+def _folders(place: str | Path) -> list[str]:
+    try:
+        return [one.path for one in os.scandir(place) if one.is_dir()]
+    except FileNotFoundError:  # not there yet, or no more
+        return []
 
 
 def _ended(run: Path) -> bool:

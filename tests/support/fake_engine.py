@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from evict.cost import CostTable
 from harness.engines.base import (
@@ -15,8 +14,8 @@ from harness.engines.base import (
     Observer,
     Request,
     RequestTrace,
-    Result,
 )
+from harness.engines.in_process import InProcess
 from harness.equality import NextTokens
 from harness.profiling.cost import fingerprint
 from harness.records import StepRecord
@@ -26,7 +25,7 @@ DECODE_STEPS = 4
 
 
 @dataclass
-class FakeEngine:
+class FakeEngine(InProcess):
     """Plain steps commit one token in 10 ms, drafted ones two in 12 ms; eight tokens a request.
 
     `live` methods can take turns. `fail(request, method)` may raise. `calls` holds what was
@@ -137,19 +136,8 @@ class FakeEngine:
     def forget(self) -> None:
         self.forgotten += 1
 
-    def carry_out(
-        self,
-        procedure: Callable[..., Result],
-        *arguments: Any,
-        progress: Callable[[str, float], None] | None = None,
-    ) -> Result:
-        return procedure(self, *arguments, progress)
-
     def top_gap(self, ids: Sequence[int]) -> NextTokens | None:
         return self.gap
-
-    def read_back(self, method: Method) -> dict[str, str]:
-        return {}
 
     def close(self) -> None:
         self.closed = True

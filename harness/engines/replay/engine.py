@@ -20,19 +20,18 @@ from harness.engines.base import (
     Observer,
     Request,
     RequestTrace,
-    Result,
 )
+from harness.engines.in_process import InProcess
 from harness.engines.locate import TOKENIZER_FILES, locate
 from harness.engines.replay.recording import Recorded, read_recording
 from harness.engines.tokenizer import ChatTokenizer
-from harness.equality import NextTokens
 from harness.records import StepRecord
 from harness.trees import TreeRecord
 
 Expectation = Callable[[TreeRecord], torch.Tensor]
 
 
-class ReplayEngine:
+class ReplayEngine(InProcess):
     """Takes each recorded step as it stands and asks the method how much of it to verify.
 
     Exact for the policy that was live. For another policy it is the value of its choice at every
@@ -103,33 +102,6 @@ class ReplayEngine:
             allowed="the growth that was recorded",
             hint="cost_table=path/to/cost_table.json",
         )
-
-    def together(self, methods: Sequence[Method]) -> list[list[int]]:
-        """All of them: nothing is loaded."""
-        return [list(range(len(methods)))]
-
-    def forget(self) -> None:
-        """Nothing is remembered."""
-
-    def top_gap(self, ids: Sequence[int]) -> NextTokens | None:
-        """None: there is no model to ask."""
-        return None
-
-    def read_back(self, method: Method) -> dict[str, str]:
-        """Nothing: nothing runs."""
-        return {}
-
-    def carry_out(
-        self,
-        procedure: Callable[..., Result],
-        *arguments: Any,
-        progress: Callable[[str, float], None] | None = None,
-    ) -> Result:
-        """At once, in this process."""
-        return procedure(self, *arguments, progress)
-
-    def close(self) -> None:
-        """Nothing outlives the object."""
 
     def _policy(self, method: Method, temperature: float) -> tuple[Selector, Expectation]:
         """How k is chosen, and from which S_N."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
@@ -21,8 +21,8 @@ from harness.engines.base import (
     Observer,
     Request,
     RequestTrace,
-    Result,
 )
+from harness.engines.in_process import InProcess
 from harness.engines.locate import locate
 from harness.engines.sglang.arguments import Kind, server_arguments, server_kind
 from harness.engines.sglang.batch import plain_steps_of_batch, together, worker_steps_of_batch
@@ -49,7 +49,7 @@ ATTEMPTS = 3
 POLICY = "EVICT"
 
 
-class SGLangEngine:
+class SGLangEngine(InProcess):
     """Starts servers as methods ask for them and measures them from the outside, over HTTP.
 
     model: target, draft, revisions, tensor_parallel. settings: those of `arguments.Settings`.
@@ -199,15 +199,6 @@ class SGLangEngine:
         """The configuration that the method's server has resolved; {} unless it is up."""
         running = self.fleet.up(server_kind(method))
         return {} if running is None else flattened(running.document)
-
-    def carry_out(
-        self,
-        procedure: Callable[..., Result],
-        *arguments: Any,
-        progress: Callable[[str, float], None] | None = None,
-    ) -> Result:
-        """At once: the servers are other processes already."""
-        return procedure(self, *arguments, progress)
 
     def close(self) -> None:
         """Stop every server and all that it started."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -18,10 +18,9 @@ from harness.engines.base import (
     Observer,
     Request,
     RequestTrace,
-    Result,
 )
+from harness.engines.in_process import InProcess
 from harness.engines.simulated.steps import Simulation
-from harness.equality import NextTokens
 from harness.identity import digest
 from harness.profiling.cost import fingerprint
 from harness.records import StepRecord
@@ -34,7 +33,7 @@ CONTEXT_LENGTH = 131072
 STEPS_OF_FIT = 1000
 
 
-class SimulatedEngine:
+class SimulatedEngine(InProcess):
     """Draws every step's tree, lets the method select, and prices the step by a cost model.
 
     No token is produced: a request ends when its steps have committed `max_new_tokens`. Methods
@@ -101,16 +100,6 @@ class SimulatedEngine:
         """What selections believe from now on."""
         self.cost = cost
 
-    def together(self, methods: Sequence[Method]) -> list[list[int]]:
-        """All of them; their modelled cost tables are at hand from here on (`own_costs`)."""
-        for method in methods:
-            _check(method)
-            if method.speculative:
-                modelled = self._price(method).cost_table()
-                table = replace(modelled, fingerprint=fingerprint(self, method))
-                self.own_costs = (*self.own_costs, table)
-        return [list(range(len(methods)))]
-
     def generate(
         self, request: Request, method: Method, seed: int, observer: Observer | None = None
     ) -> RequestTrace:
@@ -134,35 +123,22 @@ class SimulatedEngine:
             steps=steps,
         )
 
+    def together(self, methods: Sequence[Method]) -> list[list[int]]:
+        """All of them; their modelled cost tables are at hand from here on (`own_costs`)."""
+        for method in methods:
+            _check(method)
+            if method.speculative:
+                modelled = self._price(method).cost_table()
+                table = replace(modelled, fingerprint=fingerprint(self, method))
+                self.own_costs = (*self.own_costs, table)
+        return [list(range(len(methods)))]
+
     def forced_step_times(
         self, method: Method, prompts: Sequence[Sequence[int]], steps: int
     ) -> list[StepRecord]:
         """Records of a step of `method` at its modelled price."""
         most = steps * (method.growth.steps + 1) if method.speculative else steps
         return self._simulation(method, 0.0).run(method, most, 0, 0)[:steps]
-
-    def forget(self) -> None:
-        """Nothing is remembered."""
-
-    def top_gap(self, ids: Sequence[int]) -> NextTokens | None:
-        """None: there is no model to ask."""
-        return None
-
-    def read_back(self, method: Method) -> dict[str, str]:
-        """Nothing: nothing runs."""
-        return {}
-
-    def carry_out(
-        self,
-        procedure: Callable[..., Result],
-        *arguments: Any,
-        progress: Callable[[str, float], None] | None = None,
-    ) -> Result:
-        """At once, in this process."""
-        return procedure(self, *arguments, progress)
-
-    def close(self) -> None:
-        """Nothing outlives the object."""
 
     def _simulation(self, method: Method, difficulty: float) -> Simulation:
         price = self._price(method)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,8 +17,8 @@ from harness.engines.base import (
     Observer,
     Request,
     RequestTrace,
-    Result,
 )
+from harness.engines.in_process import InProcess
 from harness.engines.locate import locate
 from harness.engines.tokenizer import ChatTokenizer
 from harness.engines.torch.decode import Decoder, Output, make_clock
@@ -37,7 +37,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 WARMUP_STEPS = 2
 
 
-class TorchEngine:
+class TorchEngine(InProcess):
     """Loads a Hugging Face target and a SpecForge head; fp32 or bf16, CPU or CUDA, batch 1."""
 
     timed = True
@@ -159,34 +159,14 @@ class TorchEngine:
             records += decoder.steps[WARMUP_STEPS:]
         return records
 
-    def together(self, methods: Sequence[Method]) -> list[list[int]]:
-        """All of them: methods share the loaded networks."""
-        return [list(range(len(methods)))]
-
     def top_gap(self, ids: Sequence[int]) -> NextTokens:
         """The target's likeliest next tokens after `ids`."""
         check_request(Request("gap", tuple(ids), max_new_tokens=1), self.context_length)
         return top_gap(self.target, ids)
 
-    def read_back(self, method: Method) -> dict[str, str]:
-        """Nothing: all methods share what `describe` says."""
-        return {}
-
     def forget(self) -> None:
         """Drop the tries that live across requests."""
         self.proposers.forget()
-
-    def carry_out(
-        self,
-        procedure: Callable[..., Result],
-        *arguments: Any,
-        progress: Callable[[str, float], None] | None = None,
-    ) -> Result:
-        """At once, in this process."""
-        return procedure(self, *arguments, progress)
-
-    def close(self) -> None:
-        """Nothing outlives the object."""
 
     def _decoder(
         self, request: Request, method: Method, seed: int, observer: Observer | None
