@@ -23,6 +23,7 @@ from tests.faults.sweep import SETTINGS, Start, Sweep, start_command
 from tests.faults.tally import Tally
 
 HARMED, OUT_OF_DISK, OWN_PRICES, PRICED_ANYWAY, ON_A_MOUNT = 0.35, 0.08, 0.4, 0.4, 0.5
+ATTEMPTS = 3
 UNPRICED = (30, 70)
 SIZE = "size=24m"
 CALIBRATION, PROMPTS = ROOT / "datasets" / "lab" / "calibration.jsonl", 2
@@ -129,8 +130,8 @@ class Campaign:
         while self._wanted() and not (ended and not self._harm_left()):
             self._harm(ledger)
             ended = self._round(rounds, on_a_mount)
-        while not ended and self.tally.good:
-            ended = rounds.leave_alone()
+        for _ in range(ATTEMPTS if not ended else 0):
+            ended = ended or rounds.leave_alone()
         self._judge(sweep, ledger)
 
     def _harm_left(self) -> bool:
@@ -164,12 +165,13 @@ class Campaign:
         if not self.once and self.rng.random() < HARMED:
             kinds = [self.rng.choice(NAMES)]
         for kind in kinds:
-            if inject(kind, ledger.results, self.rng) is None:
+            harm = inject(kind, ledger.results, self.rng)
+            if harm is None:
                 continue
             self.tally.faults[kind] += 1
             if self.once:
                 self.left.remove(kind)
-            ledger.harm_done()
+            ledger.harm_done(harm)
 
     def _judge(self, sweep: Sweep, ledger: Ledger) -> None:
         """What the sweep came to, against the undisturbed one."""

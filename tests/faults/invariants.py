@@ -11,6 +11,7 @@ from harness.store import is_finished
 from tests.faults.phases import Plan
 from tests.faults.state import Generation, Key, generations, keys, runs, summary
 
+LATELY = 8
 Place = tuple[str, Key]
 Rows = Mapping[Place, Generation]
 
@@ -70,6 +71,7 @@ class Ledger:
     """Finished generations of one sweep: those that must stay, those that were harmed.
 
     again: harmed ones that were measured anew. rescued: harmed ones that came back unchanged.
+    events: what was done to the sweep, for whoever has to find out what went wrong.
     """
 
     results: Path
@@ -79,26 +81,34 @@ class Ledger:
     doubled: dict[Place, int] = field(default_factory=dict)
     again: int = 0
     rescued: int = 0
+    events: list[str] = field(default_factory=list)
 
-    def harm_done(self) -> None:
+    def harm_done(self, what: str) -> None:
         """Take note of what an injection has damaged: the rest must stay."""
+        self.events.append(what)
         found = finished_rows(self.results)
         lost = {place for place, one in self.safe.items() if found.get(place) != one}
         self.harmed |= {place: self.safe.pop(place) for place in lost}
         self.doubled = doubles(self.results)
 
-    def check(self) -> dict[str, list[str]]:
+    def check(self, when: str = "") -> dict[str, list[str]]:
         """What does not hold, by kind, after a process has ended however it did."""
+        self.events.append(when)
         found = finished_rows(self.results)
         lost = [place for place, one in self.safe.items() if found.get(place) != one]
         doubled = doubles(self.results)
+        before = self.safe
         more = [place for place, count in doubled.items() if count > self.doubled.get(place, 1)]
         self._settle(found)
-        return {
-            "lost": [_named(place) for place in lost],
+        wrong = {
+            "lost": [
+                f"{_named(place)} ({_change(before[place], found.get(place))})" for place in lost
+            ],
             "duplicates": [_named(place) for place in more],
             "wrongly ok": wrongly_ok(self.results, self.plan),
         }
+        lately = "; ".join(self.events[-LATELY:])
+        return {kind: [f"{one}, after {lately}" for one in named] for kind, named in wrong.items()}
 
     def _settle(self, found: Rows) -> None:
         for place, before in list(self.harmed.items()):
@@ -114,6 +124,14 @@ class Ledger:
             for place, one in found.items()
             if place not in self.harmed and None not in one.beside.values()
         }
+
+
+def _change(before: Generation, now: Generation | None) -> str:
+    """What of a generation is not as it was."""
+    if now is None:
+        return "its row is gone"
+    beside = [side for side, rows in before.beside.items() if now.beside[side] != rows]
+    return ", ".join((["row"] if now.row != before.row else []) + beside)
 
 
 def _named(place: Place) -> str:

@@ -43,7 +43,7 @@ class Rounds:
         phase = watch.phase(elapsed_s)
         self.tally.kills[phase] += 1
         self.tally.add({"orphans": [f"{orphans} processes"] if orphans else []}, phase)
-        self.tally.add(self.ledger.check(), f"killed while {phase}")
+        self.tally.add(self.ledger.check(f"kill while {phase}"), f"killed while {phase}")
         return False
 
     def leave_alone(self) -> bool:
@@ -68,7 +68,7 @@ class Rounds:
         said = self.sweep.said()
         if code != 1 or SAID[kind] not in said or RESUMES not in said:
             self.tally.add({"unexpected": [f"exit code {code}: {said[-2000:]}"]}, kind)
-        self.tally.add(self.ledger.check(), kind)
+        self.tally.add(self.ledger.check(kind), kind)
         return False
 
     def _begin(self) -> Watch:
@@ -87,7 +87,7 @@ class Rounds:
         code = watch.process.wait(LONGEST_S)
         left = self.sweep.end_survivors(watch.process)
         self.tally.add({"orphans": [f"{left} processes"] if left else []}, when)
-        self.tally.add(self.ledger.check(), when)
+        self.tally.add(self.ledger.check(when), when)
         if code != 0:
             said = self.sweep.said()[-2000:]
             self.tally.add({"unexpected": [f"exit code {code}: {said}"]}, when)

@@ -64,9 +64,9 @@ class Started:
 Start = Callable[[Sequence[str], Mapping[str, str], Path], Process]
 
 
-def start_command(overrides: Sequence[str], marks: Mapping[str, str], log: Path) -> Process:
-    """`python run.py OVERRIDES`, its output in `log`."""
-    with log.open("wb") as output:
+def start_command(overrides: Sequence[str], marks: Mapping[str, str], pipe: Path) -> Process:
+    """`python run.py OVERRIDES`, its output into the named pipe."""
+    with pipe.open("wb") as output:
         return Started(
             subprocess.Popen(
                 [sys.executable, "run.py", *overrides],
@@ -93,6 +93,7 @@ class Sweep:
     costly: bool = True
     mark: str = field(default_factory=lambda: os.urandom(8).hex())
     last: Process | None = None
+    reader: subprocess.Popen[bytes] | None = None
 
     @property
     def priced(self) -> bool:
@@ -103,16 +104,33 @@ class Sweep:
         """Start what is next: measuring the step costs, then everything else."""
         profile = "never" if self.priced else "only"
         words = [*self.settings, f"profile={profile}", f"results_dir={self.results}"]
-        self.last = self.start(words, {MARK: self.mark}, self.log)
+        return self.run(words)
+
+    def run(self, words: Sequence[str]) -> Process:
+        """Start `run.py` with these words.
+
+        Another process writes what it prints, so that no limit on its files meets the log.
+        """
+        pipe = self.log.with_suffix(".pipe")
+        pipe.unlink(missing_ok=True)
+        os.mkfifo(pipe)
+        with self.log.open("wb") as log:
+            self.reader = subprocess.Popen(["cat", str(pipe)], stdout=log)
+        self.last = self.start(words, {MARK: self.mark}, pipe)
         return self.last
 
     def end(self) -> None:
         """Leave nothing of it behind, whatever happened."""
         if self.last is not None and self.last.wait(0.0) is None:
             self.kill(self.last)
+        if self.reader is not None:
+            self.reader.kill()
+            self.reader.wait()
 
     def said(self) -> str:
-        """What the last process printed."""
+        """What the last process printed until it ended."""
+        if self.reader is not None:
+            self.reader.wait(GRACE_S)
         return self.log.read_text(errors="replace") if self.log.is_file() else ""
 
     def kill(self, process: Process) -> int:

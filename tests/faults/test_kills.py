@@ -47,12 +47,15 @@ def test_a_process_that_survives_the_kill_is_counted_and_ended(
 ) -> None:
     """An engine in a process group of its own that does not notice the end of the harness."""
 
-    def start(overrides: Sequence[str], marks: Mapping[str, str], log: Path) -> Process:
+    def start(overrides: Sequence[str], marks: Mapping[str, str], pipe: Path) -> Process:
         script = f"setsid sleep 600 & echo $! > {tmp_path / 'pid'}; wait"
         environment = {**os.environ, **marks}
-        return Started(
-            subprocess.Popen(["sh", "-c", script], env=environment, start_new_session=True)
-        )
+        with pipe.open("wb") as output:
+            return Started(
+                subprocess.Popen(
+                    ["sh", "-c", script], env=environment, stdout=output, start_new_session=True
+                )
+            )
 
     monkeypatch.setattr("tests.faults.sweep.GRACE_S", 0.3)
     sweep = Sweep(tmp_path, tmp_path / "log", start)
@@ -66,6 +69,7 @@ def test_a_process_that_survives_the_kill_is_counted_and_ended(
     psutil.wait_procs([survivor], timeout=10)
     assert not survivor.is_running() or survivor.status() == psutil.STATUS_ZOMBIE
     assert sweep.end_survivors(process) == 0
+    sweep.end()
 
 
 @pytest.mark.slow

@@ -32,18 +32,18 @@ class Forked:
         return self.process.exitcode
 
 
-def start_warm(overrides: Sequence[str], marks: Mapping[str, str], log: Path) -> Process:
+def start_warm(overrides: Sequence[str], marks: Mapping[str, str], pipe: Path) -> Process:
     """As `start_command`; the marks stay unset, so the session alone tells what belongs to it."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
-    process = context.Process(target=_run, args=(list(overrides), str(log)))
+    process = context.Process(target=_run, args=(list(overrides), str(pipe)))
     process.start()
     return Forked(process)
 
 
-def _run(overrides: list[str], log: str) -> None:
+def _run(overrides: list[str], pipe: str) -> None:
     os.setsid()
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    output = os.open(pipe, os.O_WRONLY)
     os.dup2(output, 1)
     os.dup2(output, 2)
     sys.argv = [str(ROOT / "run.py"), *overrides]
