@@ -78,15 +78,17 @@ class Side:
         """The lines of these generations that can be read; those of others are left out.
 
         written: the table's sum in the run's summary, if there is one. The table it fits is the
-        source; else the lines are; a table without a sum only where there are no lines.
+        source; else the lines are, and what they lack comes from a table without a sum: a process
+        that died while it folded, or an older version, left it.
         """
-        growing, table = (path / self.lines).is_file(), path / self.table
-        if matches(table, written) or (written is None and table.is_file() and not growing):
+        growing, table = path / self.lines, path / self.table
+        if matches(table, written):
             return self._from_table(table, keys)
-        if self.optional and written is None and not growing and not table.exists():
+        if self.optional and written is None and not growing.is_file() and not table.exists():
             return {key: self.line(key, []) for key in keys}
-        lines = by_key(read_lines(path / self.lines))
-        return {key: lines[key] for key in keys if key in lines}
+        folded = self._from_table(table, keys) if written is None and table.is_file() else {}
+        found = folded | by_key(read_lines(growing))
+        return {key: found[key] for key in keys if key in found}
 
     def _from_table(self, file: Path, keys: Sequence[Key]) -> dict[Key, Line]:
         rows: dict[Key, list[Row]] = {key: [] for key in keys}

@@ -98,12 +98,15 @@ def _side(run: Path, side: str) -> dict[Key, list[Any]] | None:
     None where there is no file, and so no row; of a table that cannot be read nothing is known.
     """
     table, lines = run / f"{side}.parquet", run / f"{side}.jsonl"
-    if table.is_file() and ((run / SUMMARY).is_file() or not lines.is_file()):
-        return _table(table)
+    folded = _table(table) if table.is_file() else None
+    if folded is not None and ((run / SUMMARY).is_file() or not lines.is_file()):
+        return folded
     if not lines.is_file():
-        return None
+        return folded
     named = ((key_of(values), values) for _, values in _lines(lines))
-    return {key: values["rows"] for key, values in named if key is not None and "rows" in values}
+    found = _Empty(folded) if isinstance(folded, _Empty) else dict[Key, list[Any]]()
+    found |= {key: one["rows"] for key, one in named if key is not None and "rows" in one}
+    return found
 
 
 class _Empty(dict[Key, list[Any]]):

@@ -142,8 +142,9 @@ def test_what_was_finished_before_the_process_was_killed_is_there(command: Comma
     assert command.measured == ["gsm8k-2"]
 
 
-def test_a_run_killed_after_its_summary_is_finished(command: Command) -> None:
-    """Careless: what was left to clear away makes it measure again."""
+@pytest.fixture
+def littered(command: Command) -> Path:
+    """A run whose process died between its summary and clearing away the lines."""
 
     def killed() -> None:
         unlink = os.unlink
@@ -159,4 +160,21 @@ def test_a_run_killed_after_its_summary_is_finished(command: Command) -> None:
     assert apart(killed) == -signal.SIGKILL
     (path,) = (command.bench.results / "adhoc").iterdir()
     assert (path / "steps.jsonl").exists()
-    assert command.run().skipped == [path]
+    return path
+
+
+def test_a_run_killed_after_its_summary_is_finished(command: Command, littered: Path) -> None:
+    """Careless: what was left to clear away makes it measure again."""
+    assert command.run().skipped == [littered]
+
+
+def test_damage_to_lines_that_a_table_holds_as_well_costs_nothing(
+    command: Command, littered: Path
+) -> None:
+    """Careless: without a summary only the lines are looked at."""
+    before = generations(littered)
+    (littered / "result.json").write_bytes(b"")
+    (littered / "steps.jsonl").write_bytes((littered / "steps.jsonl").read_bytes()[:-30])
+    command.run()
+    assert command.measured == []
+    assert generations(littered) == before
