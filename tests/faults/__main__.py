@@ -29,10 +29,11 @@ def main() -> int:
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, _leave)
     shares = [len(range(lane, options.kills, options.lanes)) for lane in range(options.lanes)]
-    told = [_start(share, f"{options.seed}/{lane}") for lane, share in enumerate(shares) if share]
+    lanes = [_start(share, f"{options.seed}/{lane}") for lane, share in enumerate(shares) if share]
     tally = Tally()
-    for one in told:
-        tally.join(one.recv())
+    for told, process in lanes:
+        tally.join(told.recv())
+        process.join()
     print(tally.line())
     for kind, named in tally.wrong.items():
         for what in named:
@@ -40,24 +41,26 @@ def main() -> int:
     return 0 if tally.good else 1
 
 
-def _start(kills: int, seed: str) -> Connection:
+def _start(kills: int, seed: str) -> tuple[Connection, multiprocessing.Process]:
     """A campaign in a process that ends with this one; its tally comes through the connection."""
     here, there = multiprocessing.Pipe(duplex=False)
-    multiprocessing.Process(target=_campaign, args=(kills, seed, there), daemon=True).start()
+    process = multiprocessing.Process(target=_campaign, args=(kills, seed, there), daemon=True)
+    process.start()
     there.close()
-    return here
+    return here, process
 
 
 def _campaign(kills: int, seed: str, there: Connection) -> None:
     signal.signal(signal.SIGTERM, _leave)
     with tempfile.TemporaryDirectory(prefix="evict-faults-") as folder:
-        there.send(Campaign(Path(folder), kills, random.Random(seed)).run())
+        tally = Campaign(Path(folder), kills, random.Random(seed)).run()
+    there.send(tally)
 
 
 def _leave(*_: object) -> None:
     """End as after an error: nothing stays mounted and no sweep is left running."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.exit(1)
+    sys.exit("ended by SIGTERM")
 
 
 if __name__ == "__main__":

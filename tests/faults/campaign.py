@@ -22,7 +22,7 @@ from tests.faults.state import generations, runs
 from tests.faults.sweep import SETTINGS, Start, Sweep, start_command
 from tests.faults.tally import Tally
 
-HARMED, OUT_OF_DISK, OWN_PRICES, PRICED_ANYWAY, ON_A_MOUNT = 0.35, 0.08, 0.4, 0.4, 0.5
+HARMED, OUT_OF_DISK, OWN_PRICES, PRICED_ANYWAY, ON_A_MOUNT = 0.35, 0.08, 0.5, 0.35, 0.5
 ATTEMPTS = 3
 UNPRICED = (30, 70)
 SIZE = "size=24m"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from tests.faults.state import runs
+from tests.faults.state import Key, key_of_line, runs
 
 LINES = ("requests.jsonl", "steps.jsonl", "telemetry.jsonl", "warmup.jsonl")
 TABLES = ("steps.parquet", "telemetry.parquet")
@@ -63,16 +64,47 @@ DELETED = "file deleted"
 NAMES = (*KINDS, DELETED)
 
 
-def inject(name: str, results: Path, rng: random.Random) -> str | None:
-    """Harm one file of this kind; which one, None where there is none yet."""
-    names, harm = KINDS.get(name, ((*LINES, *TABLES, *SMALL), None))
+@dataclass(frozen=True)
+class Injection:
+    """One file, before and after; after is None where it was deleted."""
+
+    kind: str
+    file: Path
+    before: bytes
+    after: bytes | None
+
+    @property
+    def lasts(self) -> bool:
+        """Whether the file still is what the injection made of it."""
+        return (self.file.read_bytes() if self.file.is_file() else None) == self.after
+
+    def hit(self) -> set[Key] | None:
+        """Generations whose lines it changed; None for all of the run's, when a table is hit."""
+        if self.file.name in TABLES:
+            return None
+        left = set((self.after or b"").splitlines(keepends=True))
+        return {
+            key
+            for raw in self.before.splitlines(keepends=True)
+            if raw not in left and (key := key_of_line(raw)) is not None
+        }
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.file.parent.name}/{self.file.name}"
+
+
+def inject(kind: str, results: Path, rng: random.Random) -> Injection | None:
+    """Harm one file of this kind; None where there is none yet."""
+    names, harm = KINDS.get(kind, ((*LINES, *TABLES, *SMALL), None))
     files = [run / one for run in runs(results) for one in names]
     there = [file for file in files if file.is_file() and file.stat().st_size]
     if not there:
         return None
     file = rng.choice(there)
-    if harm is None:
+    before = file.read_bytes()
+    after = None if harm is None else harm(before, rng)
+    if after is None:
         file.unlink()
     else:
-        file.write_bytes(harm(file.read_bytes(), rng))
-    return f"{name}: {file.relative_to(results)}"
+        file.write_bytes(after)
+    return Injection(kind, file, before, after)

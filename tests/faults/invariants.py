@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harness.collect import collect
 from harness.store import is_finished
+from tests.faults.injections import Injection
 from tests.faults.phases import Plan
 from tests.faults.state import Generation, Key, generations, keys, runs, summary
 
@@ -66,6 +67,14 @@ def wrongly_ok(results: Path, plan: Plan) -> list[str]:
     ]
 
 
+@dataclass(frozen=True)
+class Harmed:
+    """A generation as it was, and what happened to it."""
+
+    before: Generation
+    injection: Injection
+
+
 @dataclass
 class Ledger:
     """Finished generations of one sweep: those that must stay, those that were harmed.
@@ -77,33 +86,32 @@ class Ledger:
     results: Path
     plan: Plan
     safe: dict[Place, Generation] = field(default_factory=dict)
-    harmed: dict[Place, Generation] = field(default_factory=dict)
+    harmed: dict[Place, Harmed] = field(default_factory=dict)
     doubled: dict[Place, int] = field(default_factory=dict)
     again: int = 0
     rescued: int = 0
     events: list[str] = field(default_factory=list)
 
-    def harm_done(self, what: str) -> None:
+    def harm_done(self, injection: Injection) -> None:
         """Take note of what an injection has damaged: the rest must stay."""
-        self.events.append(what)
-        found = finished_rows(self.results)
-        lost = {place for place, one in self.safe.items() if found.get(place) != one}
-        self.harmed |= {place: self.safe.pop(place) for place in lost}
+        self.events.append(str(injection))
+        found, hit, run = finished_rows(self.results), injection.hit(), injection.file.parent.name
+        for place, before in list(self.safe.items()):
+            named = place[0] == run and (hit is None or place[1] in hit)
+            if named or found.get(place) != before:
+                self.harmed[place] = Harmed(self.safe.pop(place), injection)
         self.doubled = doubles(self.results)
 
     def check(self, when: str = "") -> dict[str, list[str]]:
         """What does not hold, by kind, after a process has ended however it did."""
         self.events.append(when)
-        found = finished_rows(self.results)
-        lost = [place for place, one in self.safe.items() if found.get(place) != one]
+        found, before = finished_rows(self.results), self.safe
+        lost = [place for place, one in before.items() if found.get(place) != one]
         doubled = doubles(self.results)
-        before = self.safe
         more = [place for place, count in doubled.items() if count > self.doubled.get(place, 1)]
         self._settle(found)
         wrong = {
-            "lost": [
-                f"{_named(place)} ({_change(before[place], found.get(place))})" for place in lost
-            ],
+            "lost": [f"{_named(one)} ({_change(before[one], found.get(one))})" for one in lost],
             "duplicates": [_named(place) for place in more],
             "wrongly ok": wrongly_ok(self.results, self.plan),
         }
@@ -111,14 +119,15 @@ class Ledger:
         return {kind: [f"{one}, after {lately}" for one in named] for kind, named in wrong.items()}
 
     def _settle(self, found: Rows) -> None:
-        for place, before in list(self.harmed.items()):
+        """Harmed generations whose file was written anew: are they back, and as they were?"""
+        for place, harmed in list(self.harmed.items()):
             now = found.get(place)
-            if now is not None and None not in now.beside.values():
-                same = now == before
-                self.rescued += same
-                self.again += now.row != before.row
-                if same or now.row != before.row:
-                    del self.harmed[place]
+            if now is None or None in now.beside.values() or harmed.injection.lasts:
+                continue
+            self.rescued += now == harmed.before
+            self.again += now.row != harmed.before.row
+            if now == harmed.before or now.row != harmed.before.row:
+                del self.harmed[place]
         self.safe = {
             place: one
             for place, one in found.items()

@@ -14,7 +14,7 @@ from tests.faults.state import Key, keys, runs
 from tests.faults.sweep import Process, Sweep
 
 PHASES = ("start-up", "profiling", "measuring", "folding", "finishing")
-WEIGHTS = {"start-up": 22, "measuring": 36, "folding": 24, "finishing": 18}
+WEIGHTS = {"start-up": 22, "measuring": 44, "folding": 18, "finishing": 16}
 SOON = "soon after the first run was opened"
 COARSE_NS = 20_000_000  # file times lag behind the clock
 TICK_S = 0.003
@@ -82,7 +82,7 @@ class Watch:
         going = [run for run in opened if not _ended(run)]
         if not going:
             return "finishing"
-        whole = any(set(keys(run)) >= self.plan.get(run.name, set()) for run in going)
+        whole = all(set(keys(run)) >= self.plan.get(run.name, set()) for run in going)
         return "folding" if whole else "measuring"
 
     def wait_for(self, target: str, rng: random.Random) -> bool:

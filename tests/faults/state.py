@@ -76,12 +76,22 @@ def summary(run: Path) -> dict[str, Any] | None:
 def _lines(file: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
     content = file.read_bytes() if file.is_file() else b""
     for raw in content.split(b"\n")[:-1]:
-        try:
-            values = json.loads(raw)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(values, dict):
+        if (values := _object(raw)) is not None:
             yield raw, values
+
+
+def _object(raw: bytes) -> dict[str, Any] | None:
+    try:
+        values = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) else None
+
+
+def key_of_line(raw: bytes) -> Key | None:
+    """The generation that the bytes of a line name."""
+    values = _object(raw)
+    return None if values is None else key_of(values)
 
 
 def key_of(values: Mapping[str, Any]) -> Key | None:
