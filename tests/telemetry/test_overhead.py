@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 
-import numpy as np
 import pandas as pd
 import psutil
 import pytest
@@ -16,7 +15,6 @@ from harness.clock import Clock
 from harness.engines.base import Method
 from harness.engines.torch.engine import TorchEngine
 from harness.hardware.cpu import open_rapl
-from harness.stats import geometric_interval
 from harness.telemetry.cpu_probe import CpuProbe
 from harness.telemetry.processes import ProcessTree
 from harness.telemetry.sample import Sample
@@ -24,14 +22,13 @@ from harness.telemetry.sampler import INTERVAL_S, Sampler, open_telemetry
 from harness.telemetry.usage import usages
 from tests.engines.conftest import LAB
 from tests.engines.test_decode import FULL, PLAIN, ask, lab_prompts
+from tests.support.interleaved import paired
 from tests.support.readings import requests, telemetry, window
 
 pytestmark = pytest.mark.slow
 
 LIMIT = 1.01
 TOKENS = 128
-WIDTH = 0.004
-ROUNDS = range(7, 48)
 
 
 @pytest.fixture
@@ -44,15 +41,10 @@ def sampler() -> Iterator[Sampler]:
 
 @pytest.mark.parametrize("method", [PLAIN, FULL], ids=lambda method: str(method.name))
 def test_overhead_of_telemetry_on_decode_time(sampler: Sampler, method: Method) -> None:
-    """The same generation with and without a window, in turns; order alternates.
-
-    The engine runs in this very process, so that the thread also competes for the interpreter.
-    Rounds are added until the interval is narrow, never because of where it lies.
-    """
+    """The engine runs in this very process: the thread also competes for the interpreter."""
     engine = TorchEngine(LAB, device="cpu")
     prompts = lab_prompts(engine, 2)
     windows: list[list[Sample]] = []
-    logs: list[list[float]] = [[] for _ in prompts]
 
     def decode_ms(prompt: list[int], watched: bool) -> float:
         with sampler.window() if watched else nullcontext() as seen:
@@ -61,32 +53,18 @@ def test_overhead_of_telemetry_on_decode_time(sampler: Sampler, method: Method) 
             windows.append(seen.samples)
         return trace.decode_ms
 
-    for prompt in prompts[:3]:
-        decode_ms(prompt, watched=False)
     before = thread_seconds(sampler)
-    for number in range(ROUNDS.stop):
-        for index, prompt in enumerate(prompts):
-            first = bool((index + number) % 2)
-            taken = {watched: decode_ms(prompt, watched) for watched in (first, not first)}
-            logs[index].append(np.log(taken[True] / taken[False]))
-        clusters = np.array([statistics.median(values) for values in logs])
-        low, high = geometric_interval(clusters, seed=0)
-        assert low is not None
-        assert high is not None
-        if number >= ROUNDS.start and (high - low) / 2 <= WIDTH:
-            break
-    ratio = float(np.exp(clusters.mean()))
+    found = paired(decode_ms, prompts)
     seconds = sum(seen[-1].at_ms - seen[0].at_ms for seen in windows) / 1e3
     share = (thread_seconds(sampler) - before) / seconds
     print(
-        f"\ndecode time of {method.name} with telemetry / without: {ratio:.4f} "
-        f"[{low:.4f}, {high:.4f}], {len(prompts)} prompts x {number + 1} rounds, "
+        f"\ndecode time of {method.name} with telemetry / without: {found}, "
         f"{sum(map(len, windows)) / len(windows):.1f} samples in windows of "
         f"{seconds / len(windows):.2f} s; its thread used {share:.3%} of a core, "
         f"other processes {others(windows):.2f} cores"
     )
     assert sum(map(len, windows)) > 2 * len(windows), "nothing was read between the ends"
-    assert high <= LIMIT
+    assert found.high <= LIMIT
     assert share <= LIMIT - 1
 
 
