@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.counting import Counters, check_counters
 from harness.engines.base import EngineFacts, RequestTrace
 from harness.expert_union import check_union
+from harness.records import TOKENLESS
 
 
 class InconsistentTrace(Exception):
@@ -14,13 +15,12 @@ class InconsistentTrace(Exception):
 def check_trace(trace: RequestTrace, facts: EngineFacts | None = None) -> None:
     """Raise InconsistentTrace unless the counters of a generation can all be true.
 
-    Committed tokens add up to the ids after prefill's (a replayed trace has no ids); accepted <
-    verified <= drafted + 1; the expert union lies between top-k and what k tokens can reach; no
-    time is negative (a clock went back).
+    Committed tokens add up to the ids after prefill's (a replayed or simulated trace has none);
+    accepted < verified <= drafted + 1; the expert union lies between top-k and what k tokens can
+    reach; no time is negative (a clock went back).
     """
     _check_times(trace)
-    replayed = trace.finish_reason == "replayed"
-    if not replayed:
+    if trace.finish_reason not in TOKENLESS:
         _check_totals(trace)
     for step in trace.steps:
         if not 0 <= step.accepted < step.verified <= step.drafted + 1:

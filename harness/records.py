@@ -14,6 +14,9 @@ SCHEMA_VERSION = 2
 
 Status = Literal["ok", "partial", "failed"]
 
+# Finish reasons of generations whose steps were evaluated without producing a token.
+TOKENLESS = frozenset({"replayed", "simulated"})
+
 
 class Plain:
     """Conversion to and from plain dicts, shared by the records below."""

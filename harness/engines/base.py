@@ -12,7 +12,7 @@ from harness.records import StepRecord
 from harness.trees import TreeRecord
 
 Drafter = Literal["none", "eagle3", "trie"]
-FinishReason = Literal["eos", "stop", "length", "context", "replayed"]
+FinishReason = Literal["eos", "stop", "length", "context", "replayed", "simulated"]
 Scores = Literal["draft", "beta", "isotonic", "verdict"]
 Message = dict[str, str]
 Result = TypeVar("Result")
@@ -42,10 +42,10 @@ class RequestTrace:
     """What came out. `output_ids` holds the committed tokens, the prefill's token first.
 
     `steps[i].committed` sum to `len(output_ids) - 1`: the token produced by prefill is not a
-    decode token. `expert_union_layers[i]` is the union per MoE layer of step i. A replayed trace
-    has steps and no output: its steps were evaluated one by one on recorded trees. cached_tokens:
-    prompt tokens that were not computed for this request (None: the engine does not say).
-    first_answer_ms: as prefill_ms, but to the first token after any reasoning.
+    decode token. `expert_union_layers[i]` is the union per MoE layer of step i. A replayed
+    or simulated trace has steps and no output: they were evaluated one by one on recorded or drawn
+    trees. cached_tokens: prompt tokens that were not computed for this request (None: the engine
+    does not say). first_answer_ms: as prefill_ms, but to the first token after any reasoning.
     """
 
     output_ids: list[int]

@@ -73,12 +73,16 @@ class Term:
 
 @dataclass(frozen=True, eq=False)
 class StepCost:
-    """A step's price: the terms of C(k), C_AR in ms, and the expert union U(k) behind it."""
+    """A step's price: the terms of C(k), C_AR in ms, and the expert union U(k) behind it.
+
+    level_ms: one level of drafting after the first, for growth that stops early; 0 if not known.
+    """
 
     terms: Sequence[Term]
     ar_ms: float
     union: Floats
     fingerprint: dict[str, str] = field(default_factory=dict)
+    level_ms: float = 0.0
 
     def stage_ms(self, stage: str) -> Floats:
         """Sum of one stage's terms, float64 [N]."""
@@ -127,7 +131,7 @@ def step_cost(setting: Setting, calibration: Calibration | None = None) -> StepC
         "tensor_parallel": str(setting.tensor_parallel),
         "batch_size": str(setting.batch),
     }
-    return StepCost(scaled, alone, union, facts)
+    return StepCost(scaled, alone, union, facts, _level_ms(setting) * fitted.scale)
 
 
 def priced(table: CostTable, scale: float = 1.0) -> StepCost:
@@ -195,12 +199,17 @@ def _drafting(setting: Setting, extra_ms: float) -> list[Term]:
     terms = [_flat("host", "other", host, k_N, "latency")]
     head = setting.model.draft
     if head is not None:
-        repeated = setting.steps - 1
-        level = _head_ms(setting, head, setting.topk * setting.batch, extend=False)
+        levels = (setting.steps - 1) * _level_ms(setting)
         extend = _head_ms(setting, head, (setting.steps + 1) * setting.batch, extend=True)
-        terms.append(_flat("draft levels", "draft", repeated * level, k_N, "latency"))
+        terms.append(_flat("draft levels", "draft", levels, k_N, "latency"))
         terms.append(_flat("draft-extend", "extend", extend, k_N, "latency"))
     return [*terms, _flat("draft remainder", "draft", extra_ms, k_N, "fitted")]
+
+
+def _level_ms(setting: Setting) -> float:
+    head = setting.model.draft
+    tokens = setting.topk * setting.batch
+    return _head_ms(setting, head, tokens, extend=False) if head else 0.0
 
 
 def _head_ms(setting: Setting, head: DraftGeometry, tokens: int, *, extend: bool) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -91,15 +91,17 @@ def verify_batch(
 def verify_singly(
     method: Method, proposals: Proposals, table: CostTable, cost: StepCost
 ) -> SimulatedRun:
-    """The same step by step through DraftTree, selection and greedy acceptance."""
+    """The same step by step; levels that growth left undrawn are not paid."""
     selector = method.selection.bind(table, method.draft_tokens)
-    ks, committed = [], []
+    ks, committed, not_drawn = [], [], []
     for number in range(len(proposals.choices_SDW)):
         step = simulate_step(proposals, number, method.growth, method.draft_tokens)
         k = int(selector(step.tree.expected()))
         ks.append(k)
         committed.append(len(greedy(step.tree, step.argmax_N[:k]).path))
-    return _priced(torch.tensor(ks), torch.tensor(committed), cost)
+        not_drawn.append(method.growth.steps - step.levels)
+    run = _priced(torch.tensor(ks), torch.tensor(committed), cost)
+    return replace(run, step_ms_S=run.step_ms_S - cost.level_ms * torch.tensor(not_drawn))
 
 
 def _plain(steps: int, cost: StepCost) -> SimulatedRun:

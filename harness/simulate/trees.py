@@ -40,13 +40,14 @@ class SimulatedStep:
 
     probs_NV: float64 [N, topk + 1], the last column for every token that was not drafted.
     argmax_N: int64 [N], the target's choice there as a token. places: (depth, slot) of each node
-    that was expanded, None for the others.
+    that was expanded, None for the others. levels: how many the drafter drew.
     """
 
     tree: DraftTree
     probs_NV: Tensor
     argmax_N: Tensor
     places: list[tuple[int, int] | None]
+    levels: int
 
 
 def simulate_step(
@@ -69,7 +70,7 @@ def simulate_step(
             probs[node, :missing] = children
             probs[node, missing] = 1.0 - children.sum()
             argmax[node] = proposals.choices_SDW[step][place]
-    return SimulatedStep(tree, probs.clamp(min=0.0), argmax, places)
+    return SimulatedStep(tree, probs.clamp(min=0.0), argmax, places, drafter.depth + 1)
 
 
 def _slots(candidates: Candidates, topk: int) -> dict[int, tuple[int, int]]:

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t
 
+from harness.records import TOKENLESS
 from harness.stats import LEVEL
-from harness.validity.view import REPLAYED
 
 BLOCKS = 10
 SHOWN_PERCENT = 1.0
@@ -67,7 +67,7 @@ def _timed(runs: pd.DataFrame, requests: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame()
     speeds = runs.loc[~runs["recorded"].astype(bool), "run"]
     good = requests["run"].isin(speeds) & requests["error_class"].isna()
-    rows = requests[good & (requests["finish_reason"] != REPLAYED)]
+    rows = requests[good & ~requests["finish_reason"].isin(TOKENLESS)]
     rows = rows.assign(**{name: pd.to_numeric(rows[name]) for name in [*STAMPS, *MEASURED]})
     usable = rows[STAMPS].notna().all(axis=1) & (rows[MEASURED] > 0).all(axis=1)
     return rows[usable].reset_index(drop=True)

@@ -10,13 +10,12 @@ import numpy as np
 import pandas as pd
 
 from harness.collection import Collection
-from harness.records import RequestRecord, RunResult
+from harness.records import TOKENLESS, RequestRecord, RunResult
 from harness.telemetry.usage import Usage, usages
 from harness.validity.step_totals import StepTotals, step_totals, tokens_by_request
 
 NUMBERS = ("temperature", "decode_tokens", "started_ms", "ended_ms", "cached_tokens")
 STEP_TOKENS = "step_tokens"
-REPLAYED = "replayed"
 CPU = "cpu"
 REQUIRED = {
     item.name: None
@@ -41,8 +40,8 @@ class RunView:
     @property
     def timed(self) -> bool:
         """Whether its times are measured speeds: no trees kept, and a model was run."""
-        replayed = (self.requests["finish_reason"][self.good] == REPLAYED).all()
-        return not self.result.recorded and not (self.good.any() and bool(replayed))
+        reasons = self.requests["finish_reason"][self.good]
+        return not self.result.recorded and not (len(reasons) and TOKENLESS.issuperset(reasons))
 
     @property
     def complete(self) -> bool:

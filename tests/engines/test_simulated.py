@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from evict.errors import InputError
+from evict.growth import DynamicDepth
 from harness import requirements
 from harness.collect import collect
 from harness.collection import Collection
@@ -114,6 +115,17 @@ def test_methods_share_the_luck_of_a_step(engine: SimulatedEngine) -> None:
             assert part.accepted == whole.accepted
     assert generated(engine, "eagle3", seed=2).steps != full
     assert generated(engine, "eagle3").steps == full
+
+
+def test_levels_that_growth_left_undrawn_are_not_paid(engine: SimulatedEngine) -> None:
+    short = replace(method("eagle3"), growth=DynamicDepth(4, 8, 0.0, [1]))
+    steps = engine.generate(Request("gsm8k-3", (1, 2, 3), 50), short, 1).steps
+    whole = engine.generate(Request("gsm8k-3", (1, 2, 3), 50), method("eagle3"), 1).steps
+    assert {(step.drafted, step.depth_drawn) for step in steps} == {(8, 1)}
+    assert max(step.draft_ms for step in steps) < min(step.draft_ms for step in whole)
+    for step in steps:
+        stages = step.draft_ms + step.verify_ms + step.extend_ms + step.other_ms
+        assert step.total_ms == pytest.approx(stages)
 
 
 def test_evict_is_faster_than_eagle3_and_that_than_plain_decoding(engine: SimulatedEngine) -> None:

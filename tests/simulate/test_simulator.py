@@ -107,6 +107,16 @@ def test_growth_that_decides_goes_through_the_real_trees(draws: Draws, spread: S
     assert cut.verified_S.max() <= 32
 
 
+def test_levels_that_are_not_drawn_are_not_paid(spread: Spread) -> None:
+    """Growth that stops after its first level costs what a drafter of one level does."""
+    once = Method("once", "eagle3", DynamicDepth(4, 8, 0.0, [1]), Full(), 32)
+    run = simulate(once, propose(many((4, 8, 32)), spread, 0.0), COST)
+    shallow = step_cost(Setting(load_geometry("qwen3_30b"), load_hardware("a100_80"), steps=1))
+    assert set(run.verified_S.tolist()) == {9}
+    assert run.step_ms == pytest.approx(shallow.step_ms()[8])
+    assert run.step_ms < COST.step_ms()[8]
+
+
 def test_a_plain_step_commits_one_token_at_the_price_of_plain_decoding(draws: Draws) -> None:
     run = simulate(Method("vanilla"), propose(draws, Spread(1, 1, 0, 1, 0.5), 0.0), COST)
     assert (run.mat, run.mean_verified) == (1.0, 1.0)

@@ -117,7 +117,7 @@ class SimulatedEngine(InProcess):
         return RequestTrace(
             output_ids=[],
             text="",
-            finish_reason="replayed",
+            finish_reason="simulated",
             prefill_ms=self._prefill_ms(len(request.prompt_ids)),
             decode_ms=sum(step.total_ms for step in steps),
             steps=steps,

@@ -83,7 +83,9 @@ class Simulation:
             )
             for stage in STAGES:
                 setattr(found, f"{stage}_ms", float(self.cost.stage_ms(stage)[k - 1]))
-            found.total_ms = float(self.cost.step_ms()[k - 1])
+            not_drawn_ms = (growth.steps - step.levels) * self.cost.level_ms
+            found.draft_ms -= not_drawn_ms
+            found.total_ms = float(self.cost.step_ms()[k - 1]) - not_drawn_ms
             return found
 
         return take

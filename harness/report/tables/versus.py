@@ -11,6 +11,7 @@ import pandas as pd
 
 from harness.collection import Collection
 from harness.equality import Kind, compare_outputs
+from harness.records import TOKENLESS
 from harness.report.tables.measures import ratio
 from harness.stats import Pair, Speedup, speedup
 from harness.validity.comparison import PairView, gathered, judge_pair, one_machine, within_floor
@@ -18,7 +19,6 @@ from harness.validity.partners import partners
 from harness.validity.verdict import Verdict
 
 SAME = ("prompt_id", "turn", "repeat", "input_hash")
-REPLAYED = "replayed"
 NOTHING = Speedup(None, None, None, None, 0, 0)
 
 # A report asks for the same intervals in several tables and figures.
@@ -99,7 +99,7 @@ class _Paired:
         for key in both:
             method, baseline = left[key], right[key]
             self.together += method.part == baseline.part
-            apart += method.part != baseline.part and method.finish_reason != REPLAYED
+            apart += method.part != baseline.part and method.finish_reason not in TOKENLESS
             self.kinds.append(_difference(method, baseline))
             self.pairs.append(_pair(str(key[0]), method, baseline))
         self.verdicts.append(judge_pair(replace(match, pairs=len(both), apart=apart)))
