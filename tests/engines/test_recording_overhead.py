@@ -1,4 +1,4 @@
-"""What recording costs, measured interleaved; run alone: pytest -m slow -s -k recording."""
+"""What recording costs, measured interleaved; run alone: pytest -m slow -s -k overhead."""
 
 from __future__ import annotations
 
