@@ -22,7 +22,7 @@ setup: $(BIN)/.ready    ## Create .venv and install the project
 run: setup       ## Vanilla, EAGLE-3 and EVICT on the lab model, interleaved, with the comparison
 	$(BIN)/python run.py +experiment=first_run
 
-paper: setup     ## The paper's evaluation on the lab model, 45 minutes; then tables, figures and page
+paper: setup     ## The paper's evaluation on the lab model, 50 minutes; then tables, figures and page
 	$(BIN)/python run.py +experiment=paper
 	$(BIN)/python -m harness.report results/runs
 
