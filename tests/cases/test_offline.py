@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from evict.errors import InputError
 from harness.config import ROOT, BenchmarkConfig, HubConfig
 from harness.prepare import fetch, main, sets
 from tests.support.bench import rows, write_jsonl
+from tests.support.command import run_py
 
 REVISION = "e53f048856ff4f594e959d75785d2c2d37b678ee"
 WATCHER = """
@@ -55,14 +55,7 @@ class Offline:
             "HF_HOME": str(self.folder / "cache"),
         }
         given = ("benchmark=gsm8k", "machine=shared", f"results_dir={self.folder / 'results'}")
-        return subprocess.run(
-            [sys.executable, str(ROOT / "run.py"), *given, *overrides],
-            env={**os.environ, **settings},
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return run_py(*given, *overrides, cwd=self.folder, **settings)
 
     def seen(self, name: str) -> list[str]:
         file = self.folder / "seen" / name

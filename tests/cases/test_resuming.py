@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,11 @@ from typing import Any
 import pytest
 
 from harness.collect import collect
-from harness.config import ROOT
 from harness.engines.base import Method, Request
 from harness.store import read_result
 from tests.support.again import Command, TreesEngine
 from tests.support.bench import Bench, rows
+from tests.support.command import run_py
 from tests.support.fake_engine import FakeEngine
 
 SWEEP = (
@@ -117,15 +116,7 @@ def test_case_42_of_three_settings_one_fails_and_the_others_finish(tmp_path: Pat
 
 
 def _sweep(results: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "run.py", *SWEEP, f"results_dir={results}"],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return run_py(*SWEEP, f"results_dir={results}")
 
 
 def test_case_42_a_failed_run_is_not_done_although_its_summary_is_there(bench: Bench) -> None:

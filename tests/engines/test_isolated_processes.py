@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.servers import ROOT, gone, linux, noted
+from harness.config import ROOT
+from tests.support.servers import gone, linux, noted
 
 HARNESS = """
 import os, sys, time

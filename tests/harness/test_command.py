@@ -1,32 +1,15 @@
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from harness.config import ROOT
 from harness.exclusive import machine_lock
-
-
-def command(
-    *arguments: str, cwd: Path = ROOT, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(ROOT / "run.py"), *arguments],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+from tests.support.command import run_py
 
 
 def test_an_unknown_method_ends_in_short_words(tmp_path: Path) -> None:
-    done = command("method=nope", cwd=tmp_path)
+    done = run_py("method=nope", cwd=tmp_path)
     assert done.returncode == 2
     assert "evict" in done.stderr
     assert "vanilla" in done.stderr
@@ -35,7 +18,7 @@ def test_an_unknown_method_ends_in_short_words(tmp_path: Path) -> None:
 
 
 def test_an_unknown_key_ends_in_short_words(tmp_path: Path) -> None:
-    done = command("lmit=3", cwd=tmp_path)
+    done = run_py("lmit=3", cwd=tmp_path)
     assert done.returncode == 2
     assert "unknown key; seen: lmit" in done.stderr
     assert "Traceback" not in done.stderr
@@ -53,7 +36,7 @@ def test_a_paper_model_without_a_gpu_says_so_before_anything_heavy_is_imported(
     else:
         pytest.skip("this machine has a GPU")
     monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
-    done = command(f"model={model}", "method=evict", f"results_dir={tmp_path}/r", cwd=tmp_path)
+    done = run_py(f"model={model}", "method=evict", f"results_dir={tmp_path}/r", cwd=tmp_path)
     imported = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
     assert "hydra" in imported
     assert not imported & {"torch", "transformers", "pandas", "datasets"}
@@ -64,7 +47,7 @@ def test_a_paper_model_without_a_gpu_says_so_before_anything_heavy_is_imported(
 
 
 def test_a_sweep_goes_on_after_a_bad_job_and_names_it(tmp_path: Path) -> None:
-    done = command("-m", "profile=sometimes,rarely", f"results_dir={tmp_path}/r", cwd=tmp_path)
+    done = run_py("-m", "profile=sometimes,rarely", f"results_dir={tmp_path}/r", cwd=tmp_path)
     assert done.returncode == 2
     assert "2 of 2 jobs failed" in done.stderr
     assert f"profile=rarely results_dir={tmp_path}/r: InputError" in done.stderr
@@ -75,7 +58,7 @@ def test_jobs_of_a_launcher_refuse_a_machine_in_use_and_their_failure_is_the_com
     tmp_path: Path,
 ) -> None:
     with machine_lock("exclusive", tmp_path):
-        done = command(
+        done = run_py(
             "-m",
             "+cluster=local",
             "hydra.launcher.n_jobs=2",
@@ -92,6 +75,6 @@ def test_jobs_of_a_launcher_refuse_a_machine_in_use_and_their_failure_is_the_com
 
 
 def test_a_slurm_preset_asks_for_what_the_model_needs() -> None:
-    done = command("+cluster=slurm", "model=qwen3_235b", "--cfg", "hydra")
+    done = run_py("+cluster=slurm", "model=qwen3_235b", "--cfg", "hydra")
     assert "SlurmLauncher" in done.stdout
     assert "gpus_per_node: ${model.requires.gpus}" in done.stdout

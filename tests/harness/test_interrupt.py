@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.servers import ROOT, gone, linux, noted, stub
+from harness.config import ROOT
+from tests.support.servers import gone, linux, noted, stub
 from tests.support.terminal import Terminal, whole_rows
 
 pytestmark = linux

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
-from harness.config import ROOT
+from tests.support.command import run_py
 
 ENGINE = ("engine=torch", "engine._target_=tests.support.breaking_engine.BreakingEngine")
 
@@ -16,15 +14,7 @@ ENGINE = ("engine=torch", "engine._target_=tests.support.breaking_engine.Breakin
 def sweep(results: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """`run.py -m` on an engine that breaks as told, three prompts a job."""
     words = ("-m", *ENGINE, "method=vanilla", "benchmark=qa", "limit=3", "machine=shared")
-    return subprocess.run(
-        [sys.executable, str(ROOT / "run.py"), *words, *arguments, f"results_dir={results}"],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return run_py(*words, *arguments, f"results_dir={results}")
 
 
 def rows(results: Path) -> dict[str, list[str | None]]:

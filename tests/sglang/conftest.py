@@ -5,13 +5,14 @@ Nothing here imports SGLang; tests run it in processes of their own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.sglang.checkpoints import Pair, write_tiny
+from tests.sglang.engines import lab_engine
 from tests.sglang.installed import missing
 from tests.sglang.process import run_scenario
 from tests.sglang.scenarios import baselines
@@ -20,13 +21,23 @@ HERE = Path(__file__).resolve().parent
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
     reason = missing()
+    if reason and config.option.markexpr == "sglang":
+        raise pytest.UsageError(f"{reason}: make test-sglang")
     for item in items:
         if HERE in item.path.parents:
             item.add_marker("sglang")
             if reason:
                 item.add_marker(pytest.mark.skip(reason=f"{reason}: make test-sglang"))
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """`engine=sglang` on the lab model, at its defaults."""
+    found = lab_engine(tmp_path_factory.mktemp("servers"))
+    yield found
+    found.close()
 
 
 @pytest.fixture(scope="session")

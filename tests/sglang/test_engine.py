@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from evict.recency import Recency
 from evict.selection import CostAware, Coverage, FixedPrefix, Full
 from harness.consistency import check_trace
 from harness.engines.base import Method, Request, RequestTrace
-from tests.sglang.engines import lab_engine
 
 TREE = FixedDepth(steps=4, topk=8)
 PLAIN = Method("vanilla")
@@ -27,13 +25,6 @@ COVERAGE = Method("coverage", "eagle3", TREE, Coverage(0.7), 32)
 DDD = Method("ddd", "eagle3", DynamicDepth(4, 8, -0.7, [2, 3]), Full(), 32)
 NGRAM = Method("lookahead_ngram", "trie", Recency(18, 1, 17, 1, 10, 12), Full(), 12)
 QUESTIONS = ("What is 12 plus 7?", "Write a function that adds two numbers.")
-
-
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    found = lab_engine(tmp_path_factory.mktemp("servers"))
-    yield found
-    found.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from harness.engines.base import Method, Request
 from tests.sglang.checkpoints import LAB
-from tests.sglang.engines import lab_engine
 
 PLAIN = Method("vanilla")
-
-
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    found = lab_engine(tmp_path_factory.mktemp("servers"))
-    yield found
-    found.close()
 
 
 @pytest.fixture(scope="module")

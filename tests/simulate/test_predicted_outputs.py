@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import hydra
 import pandas as pd
 import pytest
 
-from harness.config import ROOT, known
+from harness.config import known
 from harness.simulate import procedures
 from harness.simulate.outputs import print_prediction, write_prediction
 from harness.simulate.predict import Prediction, predict_paper
 from tests.support.bench import composed
+from tests.support.command import run_py
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +67,7 @@ def test_the_experiment_names_a_procedure_and_needs_no_gpu() -> None:
 
 def test_a_procedure_takes_the_place_of_measuring(tmp_path: Path) -> None:
     words = ["procedure=builtins.print", f"results_dir={tmp_path / 'runs'}", "machine=shared"]
-    command = [sys.executable, str(ROOT / "run.py"), *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = run_py(*words)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("RunConfig(")
     assert not (tmp_path / "runs").exists()

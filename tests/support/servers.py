@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from harness.config import ROOT
 from harness.engines.sglang.server import ServerSpec
 
-ROOT = Path(__file__).resolve().parents[2]
 STUB = (sys.executable, "-S", str(ROOT / "tests/support/stub_server.py"))
 linux = pytest.mark.skipif(sys.platform != "linux", reason="follows processes through /proc")
 

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.config import ROOT
 from harness.engines.guard import descendants
-from tests.support.servers import ROOT, running
+from tests.support.servers import running
 
 INTERRUPT = b"\x03"
 
