@@ -148,12 +148,6 @@ def expert_unions(setting: Setting, rho: float) -> Floats:
     return unions(model.experts, model.experts_per_token, rho, setting.draft_tokens, setting.batch)
 
 
-def expert_ms(setting: Setting) -> float:
-    """Milliseconds that one more active expert in every MoE layer adds to a pass."""
-    routed = [part for part in setting.model.parts(setting.tensor_parallel) if part.routed]
-    return sum(setting.hardware.move_ms(part.bytes * part.count) for part in routed)
-
-
 def _target_pass(setting: Setting, union: Floats, extra_ms: float) -> list[Term]:
     tokens_N = setting.batch * np.arange(1.0, setting.draft_tokens + 1)
     parts = setting.model.parts(setting.tensor_parallel)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from harness.report.figures import predicted as figures
+from harness.simulate.consistency import inconsistencies
 from harness.simulate.files import Sheet, draw, write
 from harness.simulate.predict import Prediction
 
@@ -20,7 +21,6 @@ COVERED = "share of published numbers inside their predicted 90 % band"
 
 def sheets(found: Prediction) -> list[Sheet]:
     """All tables of the experiment."""
-    failing = found.checks[~found.checks["agrees"]]
     return [
         Sheet("cells", "EVICT predicted beside published", CELLS, found.cells),
         Sheet(
@@ -68,7 +68,7 @@ def sheets(found: Prediction) -> list[Sheet]:
             "inconsistencies",
             "Published numbers that do not fit each other",
             "Statements that the paper's own tables do not give; nothing is predicted here.",
-            failing,
+            inconsistencies(found.checks),
         ),
     ]
 

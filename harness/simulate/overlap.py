@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import minimize_scalar
 
 from evict.errors import InputError
 
@@ -39,22 +39,6 @@ def unions(experts: int, top_k: int, rho: float, tokens: int, contexts: int = 1)
     j = np.arange(tokens)
     spared = np.cumprod((s * (1.0 - top_k / experts) + j) / (s + j))
     return np.asarray(experts * (1.0 - spared**contexts))
-
-
-def correlation_of(experts: int, top_k: int, tokens: int, union: float) -> float:
-    """The correlation under which `tokens` tokens activate `union` experts of a layer.
-
-    0 where the union is at or above the uniform bound. InputError below top_k.
-    """
-    if union < top_k:
-        raise InputError("expert union", seen=f"{union:g}", allowed=f">= {top_k} (one token's)")
-
-    def excess(rho: float) -> float:
-        return float(unions(experts, top_k, rho, tokens)[-1]) - union
-
-    if excess(LEAST) <= 0:
-        return 0.0
-    return MOST if excess(MOST) >= 0 else float(brentq(excess, LEAST, MOST))
 
 
 def fit_correlation(experts: int, top_k: int, recorded: Sequence[float]) -> float:

@@ -1,22 +1,17 @@
-"""Methods on simulated steps: the real selection over simulated trees, priced by a cost model."""
+"""Many simulated steps at once: the real selection over equal trees, priced by a cost model."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from evict.acceptance import greedy
 from evict.cost import CostTable
-from evict.errors import InputError
-from evict.growth import FixedDepth
 from evict.selection import Selection
-from harness.engines.base import Method
-from harness.simulate.acceptance import DraftBatch, Proposals, grow_batch
+from harness.simulate.acceptance import DraftBatch
 from harness.simulate.cost import StepCost
 from harness.simulate.overlap import Floats
-from harness.simulate.trees import simulate_step
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,30 +49,6 @@ class SimulatedRun:
         return 1e3 * self.mat / self.step_ms
 
 
-def simulate(
-    method: Method, proposals: Proposals, cost: StepCost, table: CostTable | None = None
-) -> SimulatedRun:
-    """Run a method; `cost` prices its steps, `table` is what it believes (default: the same).
-
-    Growth that decides while it draws goes step by step through the real trees, plain FixedDepth
-    through the equal batch. InputError for a drafter that is not simulated.
-    """
-    if not method.speculative:
-        return _plain(len(proposals.choices_SDW), cost)
-    if method.drafter != "eagle3" or method.scores != "draft":
-        raise InputError(
-            "no acceptance model for this method",
-            seen=f"{method.name}: drafter {method.drafter}, scores {method.scores}",
-            allowed="drafter none or eagle3, scores draft",
-            hint="method=eagle3",
-        )
-    believed = table or cost.cost_table()
-    if type(method.growth) is FixedDepth:
-        batch = grow_batch(proposals, method.growth.steps, method.draft_tokens)
-        return verify_batch(batch, method.selection, believed, cost)
-    return verify_singly(method, proposals, believed, cost)
-
-
 def verify_batch(
     batch: DraftBatch, selection: Selection, table: CostTable, cost: StepCost
 ) -> SimulatedRun:
@@ -86,28 +57,6 @@ def verify_batch(
     k_S = selection.bind(table, expected_SN.shape[1])(expected_SN)
     committed_S = batch.committed_SN().gather(1, k_S.unsqueeze(1) - 1).squeeze(1)
     return _priced(k_S, committed_S, cost)
-
-
-def verify_singly(
-    method: Method, proposals: Proposals, table: CostTable, cost: StepCost
-) -> SimulatedRun:
-    """The same step by step; levels that growth left undrawn are not paid."""
-    selector = method.selection.bind(table, method.draft_tokens)
-    ks, committed, not_drawn = [], [], []
-    for number in range(len(proposals.choices_SDW)):
-        step = simulate_step(proposals, number, method.growth, method.draft_tokens)
-        k = int(selector(step.tree.expected()))
-        ks.append(k)
-        committed.append(len(greedy(step.tree, step.argmax_N[:k]).path))
-        not_drawn.append(method.growth.steps - step.levels)
-    run = _priced(torch.tensor(ks), torch.tensor(committed), cost)
-    return replace(run, step_ms_S=run.step_ms_S - cost.level_ms * torch.tensor(not_drawn))
-
-
-def _plain(steps: int, cost: StepCost) -> SimulatedRun:
-    ones = torch.ones(steps, dtype=torch.long)
-    times = torch.full((steps,), cost.ar_ms, dtype=torch.float64)
-    return SimulatedRun(ones, ones, times, times, _at(cost.union, ones))
 
 
 def _priced(k_S: Tensor, committed_S: Tensor, cost: StepCost) -> SimulatedRun:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from evict.errors import InputError
-from evict.growth import DynamicDepth
+from evict.growth import DynamicDepth, FixedDepth
 from harness import requirements
 from harness.collect import collect
 from harness.collection import Collection
@@ -117,15 +117,29 @@ def test_methods_share_the_luck_of_a_step(engine: SimulatedEngine) -> None:
     assert generated(engine, "eagle3").steps == full
 
 
-def test_levels_that_growth_left_undrawn_are_not_paid(engine: SimulatedEngine) -> None:
-    short = replace(method("eagle3"), growth=DynamicDepth(4, 8, 0.0, [1]))
-    steps = engine.generate(Request("gsm8k-3", (1, 2, 3), 50), short, 1).steps
-    whole = engine.generate(Request("gsm8k-3", (1, 2, 3), 50), method("eagle3"), 1).steps
-    assert {(step.drafted, step.depth_drawn) for step in steps} == {(8, 1)}
-    assert max(step.draft_ms for step in steps) < min(step.draft_ms for step in whole)
-    for step in steps:
+def test_growth_that_decides_drafts_less_and_pays_less(engine: SimulatedEngine) -> None:
+    """Stopping after the first level costs what a drafter of one level does."""
+    whole = method("eagle3")
+    never = replace(whole, growth=DynamicDepth(4, 8, -np.inf, [2, 3]))
+    once = replace(whole, growth=DynamicDepth(4, 8, 0.0, [1]))
+    shallow = replace(whole, growth=FixedDepth(1, 8), draft_tokens=9)
+    request = Request("gsm8k-3", (1, 2, 3), 50)
+    full, kept, cut, one = (
+        engine.generate(request, each, 1).steps for each in (whole, never, once, shallow)
+    )
+    assert kept == full
+    assert {(step.verified, step.depth_drawn) for step in cut} == {(9, 1)}
+    for step in cut:
         stages = step.draft_ms + step.verify_ms + step.extend_ms + step.other_ms
         assert step.total_ms == pytest.approx(stages)
+        assert step.total_ms == pytest.approx(one[0].total_ms)
+
+
+def test_a_plain_step_commits_one_token_at_its_own_price(engine: SimulatedEngine) -> None:
+    engine.together([method("eagle3")])
+    steps = generated(engine, "vanilla", tokens=20).steps
+    assert {(step.verified, step.committed) for step in steps} == {(1, 1)}
+    assert {step.total_ms for step in steps} == {engine.own_costs[-1].ar_ms}
 
 
 def test_evict_is_faster_than_eagle3_and_that_than_plain_decoding(engine: SimulatedEngine) -> None:

@@ -35,7 +35,7 @@ def test_the_largest_speedup_of_the_abstract_is_that_of_temperature_0(found: pd.
 
 
 def test_what_does_not_fit_is_listed(found: pd.DataFrame) -> None:
-    statements = set(inconsistencies()["statement"])
+    statements = set(inconsistencies(checks())["statement"])
     assert "largest speed ratio EVICT / vanilla" in statements
     assert "ratio of average speeds EVICT / EAGLE-3 on ling_flash" in statements
     assert "ratio of average speeds EVICT / EAGLE-3 on qwen3_235b" not in statements
@@ -53,5 +53,5 @@ def test_a_changed_cell_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         return frame
 
     monkeypatch.setattr("harness.simulate.consistency.published", altered)
-    wrong = inconsistencies()
+    wrong = inconsistencies(checks())
     assert (wrong["statement"] == "average mat of eagle3 on qwen3_30b, T = 0").any()

@@ -11,7 +11,7 @@ from evict.cost import STAGES
 from evict.errors import InputError
 from harness.report.published import published
 from harness.simulate.architecture import load_geometry
-from harness.simulate.cost import Calibration, Setting, StepCost, expert_ms, step_cost
+from harness.simulate.cost import Calibration, Setting, StepCost, step_cost
 from harness.simulate.hardware import load_hardware
 
 PAPER = {"qwen3_30b": 1, "ling_flash": 4, "qwen3_235b": 8}
@@ -43,7 +43,9 @@ def test_on_a_moe_the_experts_explain_the_growth() -> None:
     grown = growth(cost)
     assert grown["experts"] > 0.95 * sum(grown.values())
     more = cost.union[-1] - cost.union[0]
-    assert grown["experts"] == pytest.approx(more * expert_ms(setting()))
+    (routed,) = (part for part in setting().model.parts() if part.routed)
+    each_ms = setting().hardware.move_ms(routed.bytes * routed.count)
+    assert grown["experts"] == pytest.approx(more * each_ms)
 
 
 def test_a_dense_target_has_no_expert_effect() -> None:

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from evict.acceptance import greedy, sampling
-from evict.errors import InputError
-from evict.growth import DynamicDepth, FixedDepth
+from evict.growth import FixedDepth
 from evict.selection import CostAware, Coverage, FixedPrefix, Full, Selection
-from harness.engines.base import Method
-from harness.simulate.acceptance import Draws, Spread, grow_batch, propose
+from harness.simulate.acceptance import Draws, Proposals, Spread, grow_batch, propose
 from harness.simulate.architecture import load_geometry
-from harness.simulate.cost import Setting, step_cost
+from harness.simulate.cost import Setting, StepCost, step_cost
 from harness.simulate.hardware import load_hardware
-from harness.simulate.simulator import simulate, verify_batch
+from harness.simulate.simulator import SimulatedRun, verify_batch
 from harness.simulate.trees import simulate_step
 
 COST = step_cost(Setting(load_geometry("qwen3_30b"), load_hardware("a100_80")))
@@ -27,8 +24,10 @@ SELECTIONS = [CostAware(), CostAware(count_root=False), Coverage(0.7), FixedPref
 SHAPES = [(4, 8, 32), (3, 4, 20), (1, 8, 32), (5, 2, 12), (4, 1, 5)]
 
 
-def method(selection: Selection, steps: int = 4, topk: int = 8, tokens: int = 32) -> Method:
-    return Method("any", "eagle3", FixedDepth(steps, topk), selection, tokens)
+def verified(
+    proposals: Proposals, selection: Selection, paid: StepCost = COST, believed: StepCost = COST
+) -> SimulatedRun:
+    return verify_batch(grow_batch(proposals, 4, 32), selection, believed.cost_table(), paid)
 
 
 def many(shape: tuple[int, int, int], count: int = 60) -> Draws:
@@ -95,39 +94,11 @@ def test_sampling_accepts_the_path_that_the_drawn_choices_mean(k: int, spread: S
         assert sampling(step.tree, step.probs_NV[:k], OnePerNode(spent)).path == path
 
 
-def test_growth_that_decides_goes_through_the_real_trees(draws: Draws, spread: Spread) -> None:
-    proposals = propose(many((4, 8, 32), 150), spread, 0.0)
-    never = Method("never", "eagle3", DynamicDepth(4, 8, -np.inf, [2, 3]), Full(), 32)
-    often = Method("often", "eagle3", DynamicDepth(4, 8, -0.2, [2, 3]), Full(), 32)
-    whole = simulate(method(Full()), proposals, COST)
-    full, cut = simulate(never, proposals, COST), simulate(often, proposals, COST)
-    assert torch.equal(full.committed_S, whole.committed_S)
-    assert torch.equal(full.step_ms_S, whole.step_ms_S)
-    assert cut.mat < full.mat
-    assert cut.verified_S.max() <= 32
-
-
-def test_levels_that_are_not_drawn_are_not_paid(spread: Spread) -> None:
-    """Growth that stops after its first level costs what a drafter of one level does."""
-    once = Method("once", "eagle3", DynamicDepth(4, 8, 0.0, [1]), Full(), 32)
-    run = simulate(once, propose(many((4, 8, 32)), spread, 0.0), COST)
-    shallow = step_cost(Setting(load_geometry("qwen3_30b"), load_hardware("a100_80"), steps=1))
-    assert set(run.verified_S.tolist()) == {9}
-    assert run.step_ms == pytest.approx(shallow.step_ms()[8])
-    assert run.step_ms < COST.step_ms()[8]
-
-
-def test_a_plain_step_commits_one_token_at_the_price_of_plain_decoding(draws: Draws) -> None:
-    run = simulate(Method("vanilla"), propose(draws, Spread(1, 1, 0, 1, 0.5), 0.0), COST)
-    assert (run.mat, run.mean_verified) == (1.0, 1.0)
-    assert run.tokens_per_s == pytest.approx(1e3 / COST.ar_ms)
-
-
 def test_cost_aware_selection_beats_every_fixed_length(draws: Draws, spread: Spread) -> None:
     """On a calibrated drafter and the true prices no constant k is faster."""
     proposals = propose(draws, spread, 1.0)
-    best = max(simulate(method(FixedPrefix(k)), proposals, COST).tokens_per_s for k in range(1, 33))
-    adaptive = simulate(method(CostAware()), proposals, COST)
+    best = max(verified(proposals, FixedPrefix(k)).tokens_per_s for k in range(1, 33))
+    adaptive = verified(proposals, CostAware())
     assert adaptive.tokens_per_s > best
     assert 1 < adaptive.mean_verified < 32
 
@@ -135,15 +106,9 @@ def test_cost_aware_selection_beats_every_fixed_length(draws: Draws, spread: Spr
 def test_a_step_is_believed_at_one_price_and_paid_at_another(draws: Draws, spread: Spread) -> None:
     proposals = propose(draws, spread, 1.0)
     dear = step_cost(Setting(load_geometry("ling_flash"), load_hardware("a100_80"), 4))
-    own = simulate(method(CostAware()), proposals, COST)
-    other = simulate(method(CostAware()), proposals, COST, dear.cost_table())
-    wanted = simulate(method(CostAware()), proposals, dear)
+    own = verified(proposals, CostAware())
+    other = verified(proposals, CostAware(), believed=dear)
+    wanted = verified(proposals, CostAware(), dear, dear)
     assert torch.equal(other.verified_S, wanted.verified_S)
     assert not torch.equal(other.verified_S, own.verified_S)
     assert other.step_ms_S.max() <= COST.step_ms().max()
-
-
-def test_a_drafter_without_a_model_is_refused(draws: Draws, spread: Spread) -> None:
-    lookahead = Method("lookahead", "trie", None, Full(), 32)
-    with pytest.raises(InputError, match="drafter trie"):
-        simulate(lookahead, propose(draws, spread, 0.0), COST)
